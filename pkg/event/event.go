@@ -1,0 +1,174 @@
+package event
+
+import "time"
+
+// Type says what happened. A container passes through its four types in the
+// order Created, Started, Died, Removed and through each at most once; a
+// sandbox likewise through Started, Died, Removed.
+type Type string
+
+// The event types. ContainerStarted, ContainerDied, ContainerRemoved and
+// PodSync are the kubelet's; the others are additions (see [Type.Kubelet]).
+const (
+	ContainerCreated Type = "ContainerCreated"
+	ContainerStarted Type = "ContainerStarted"
+	ContainerDied    Type = "ContainerDied"
+	ContainerRemoved Type = "ContainerRemoved"
+
+	SandboxStarted Type = "SandboxStarted"
+	SandboxDied    Type = "SandboxDied"
+	SandboxRemoved Type = "SandboxRemoved"
+
+	// PodSync tells that a pod is worth looking at again although no state
+	// changed: its details became readable after all, or a caller asked for it
+	// with RequestReinspect.
+	PodSync Type = "PodSync"
+)
+
+// Types returns all event types in the order in which they happen to a pod.
+func Types() []Type {
+	return []Type{
+		SandboxStarted, ContainerCreated, ContainerStarted, ContainerDied,
+		ContainerRemoved, SandboxDied, SandboxRemoved, PodSync,
+	}
+}
+
+// Kubelet maps t to the type that the kubelet's generators give the same
+// change; it is empty where they have none.
+func (t Type) Kubelet() Type {
+	switch t {
+	case SandboxStarted:
+		return ContainerStarted
+	case SandboxDied:
+		return ContainerDied
+	case SandboxRemoved:
+		return ContainerRemoved
+	case ContainerCreated:
+		return ""
+	default:
+		return t
+	}
+}
+
+// State is what a listing says of a container or a sandbox.
+type State string
+
+// The states. A sandbox is running while the runtime calls it READY and exited
+// when it calls it NOTREADY. Unknown stands for the runtime's own UNKNOWN and
+// for every value this version does not know.
+const (
+	StateCreated     State = "created"
+	StateRunning     State = "running"
+	StateExited      State = "exited"
+	StateUnknown     State = "unknown"
+	StateNonExistent State = "non-existent"
+)
+
+// Pod names a pod. UID is what the runtime recorded as the pod's UID; a sandbox
+// that was made without one stands for itself and its ID is used.
+type Pod struct {
+	UID       string `json:"uid"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+}
+
+// Sandbox names a pod sandbox. A pod has several one after another when its
+// sandbox is made anew.
+type Sandbox struct {
+	ID      string `json:"id"`
+	Attempt uint32 `json:"attempt,omitempty"`
+}
+
+// Container names a container. Attempt counts from 0 and grows each time the
+// kubelet starts the container of that name again; every attempt has an ID of
+// its own.
+type Container struct {
+	ID      string `json:"id"`
+	Name    string `json:"name,omitempty"`
+	Attempt uint32 `json:"attempt"`
+	Image   string `json:"image,omitempty"`
+}
+
+// Status holds the details that a listing does not carry. They are the
+// runtime's word: the times are its clock's, to the nanosecond where it keeps
+// them so.
+type Status struct {
+	StartedAt  time.Time `json:"startedAt,omitzero"`
+	FinishedAt time.Time `json:"finishedAt,omitzero"`
+	// ExitCode is nil until the container has exited. A container that a signal
+	// ended has 128 plus the signal's number, as runtimes report it.
+	ExitCode *int32 `json:"exitCode,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Message  string `json:"message,omitempty"`
+	// Pid is the container's first process in the runtime's PID namespace, 0
+	// where the runtime does not tell.
+	Pid int `json:"pid,omitempty"`
+}
+
+// StatusMissing says why an event has no details, or only those that were read
+// earlier.
+type StatusMissing string
+
+// Why details are missing.
+const (
+	// StatusGone: the container was removed before its details could be read.
+	StatusGone StatusMissing = "gone"
+	// StatusLate: the runtime did not answer in time. A PodSync for the same
+	// container follows when it does.
+	StatusLate StatusMissing = "late"
+	// StatusFailed: the runtime answered with an error. A PodSync for the same
+	// container follows when it answers properly.
+	StatusFailed StatusMissing = "failed"
+)
+
+// FoundBy says which kind of relist saw the change.
+type FoundBy string
+
+// The kinds of relist.
+const (
+	// FoundEarly: a relist that a trigger or a caller asked for.
+	FoundEarly FoundBy = "early"
+	// FoundPeriodic: the relist that comes round by itself.
+	FoundPeriodic FoundBy = "periodic"
+	// FoundStartup: the first successful relist of this process.
+	FoundStartup FoundBy = "startup"
+)
+
+// Detection tells how and when a change was found. Trigger and SignalAt are
+// present when a signal made the generator look; they explain an event and
+// never order it.
+type Detection struct {
+	FoundBy    FoundBy   `json:"foundBy"`
+	Trigger    string    `json:"trigger,omitempty"`
+	SignalAt   time.Time `json:"signalAt,omitzero"`
+	ObservedAt time.Time `json:"observedAt"`
+}
+
+// Event is one change, told once.
+type Event struct {
+	// Epoch names one numbering of events; Sequence grows by one within it.
+	Epoch    string `json:"epoch"`
+	Sequence uint64 `json:"sequence"`
+	// ID is an idempotency key: the container's or sandbox's ID, a slash, the
+	// type. It is the same after a restart. A PodSync, which may be told again,
+	// has its epoch and sequence appended.
+	ID   string `json:"id"`
+	Type Type   `json:"type"`
+	// Time is when the event was published.
+	Time time.Time `json:"time"`
+
+	Pod       Pod        `json:"pod"`
+	Sandbox   *Sandbox   `json:"sandbox,omitempty"`
+	Container *Container `json:"container,omitempty"`
+
+	From State `json:"from,omitempty"`
+	To   State `json:"to,omitempty"`
+
+	Status        *Status       `json:"status,omitempty"`
+	StatusMissing StatusMissing `json:"statusMissing,omitempty"`
+
+	Detection Detection `json:"detection"`
+	// Inferred marks a ContainerStarted or SandboxStarted that no listing showed:
+	// the first one that held it already had it exited.
+	Inferred bool `json:"inferred"`
+}

@@ -1,0 +1,2 @@
+// Package relist lists what the container runtime holds and tells what changed.
+package relist
