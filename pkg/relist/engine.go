@@ -1,0 +1,192 @@
+package relist
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hybrid-pleg/hybrid-pleg/pkg/event"
+)
+
+// Options configures an [Engine]. Runtime and Sink are required.
+type Options struct {
+	Runtime Runtime
+	// Sink takes the changes of one pod, in order. It is called from one goroutine
+	// a pod and must not block for long. The slice is the sink's to keep.
+	Sink  func([]Change)
+	Store StoreOptions
+	// ListTimeout bounds one relist. 0 means 30 seconds.
+	ListTimeout time.Duration
+	// StatusDeadline is how long the events of a pod wait for their details. 0
+	// means 500 milliseconds.
+	StatusDeadline time.Duration
+	// HealthThreshold is how old the last good listing may be. 0 means the
+	// kubelet's three minutes.
+	HealthThreshold time.Duration
+	// OnRelist is told of each relist when it ends. It must not block.
+	OnRelist func(Request, Result)
+	Log      *slog.Logger
+}
+
+// Request asks for a relist.
+type Request struct {
+	// PodUID names the pod to look at; empty for all.
+	PodUID string
+	// Periodic marks the relist that comes round by itself, as against an early
+	// one.
+	Periodic bool
+	// Reason says in a word why, for logs and metrics.
+	Reason string
+	// Reinspect asks for a PodSync when nothing has changed.
+	Reinspect bool
+	// Hint says which trigger announced a change, and when; nil: none did.
+	Hint func(podUID, itemID string) (trigger string, at time.Time)
+}
+
+// Result is what came of a relist.
+type Result struct {
+	// At is when the observation was begun, Took how long the listing took.
+	At   time.Time
+	Took time.Duration
+	// Changes are the differences found, pod by pod, before details are added.
+	Changes []PodChanges
+	// Err is why nothing could be listed. Nothing has changed then.
+	Err error
+}
+
+// Engine relists. Its methods are safe for concurrent use. Relists of different
+// pods, and of all pods, may overlap; a second relist of the same scope waits for
+// the first.
+type Engine struct {
+	opts  Options
+	store *Store
+	slots chan struct{}
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	qmu    sync.Mutex
+	queues map[string][][]Change
+
+	flights flights
+	health  health
+}
+
+// New returns an engine that has listed nothing yet. Close it to end the
+// goroutines that hand changes on.
+func New(opts Options) (*Engine, error) {
+	if opts.Runtime == nil || opts.Sink == nil {
+		return nil, errors.New("relist: Options.Runtime and Options.Sink are required")
+	}
+	if opts.ListTimeout <= 0 {
+		opts.ListTimeout = 30 * time.Second
+	}
+	if opts.StatusDeadline <= 0 {
+		opts.StatusDeadline = 500 * time.Millisecond
+	}
+	if opts.HealthThreshold <= 0 {
+		opts.HealthThreshold = 3 * time.Minute
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	e := &Engine{
+		opts:    opts,
+		slots:   make(chan struct{}, statusSlots),
+		queues:  make(map[string][][]Change),
+		flights: flights{open: make(map[string]*flight)},
+		health:  health{threshold: opts.HealthThreshold, log: opts.Log},
+	}
+	e.store = NewStore(e.tellAnomalies(opts.Store))
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	return e, nil
+}
+
+// Store gives access to the records.
+func (e *Engine) Store() *Store { return e.store }
+
+// Close hands on what is queued, without waiting for details, and returns when
+// all goroutines have ended. No relist may be under way or follow.
+func (e *Engine) Close() {
+	e.cancel()
+	e.wg.Wait()
+}
+
+// Relist lists, applies what it saw and queues the changes. It returns once they
+// are queued, not when they have been handed on.
+func (e *Engine) Relist(ctx context.Context, req Request) Result {
+	land, err := e.flights.take(ctx, req.PodUID)
+	if err != nil {
+		return Result{At: time.Now(), Err: err}
+	}
+	defer land()
+
+	res := Result{At: time.Now()}
+	o, err := e.list(ctx, req.PodUID)
+	if err != nil {
+		res.Took, res.Err = time.Since(res.At), describe(err)
+	} else {
+		foundBy := e.foundBy(req)
+		res.At = o.At
+		res.Took = time.Since(o.At)
+		res.Changes = e.store.Apply(o, func(pc PodChanges) {
+			for i := range pc.Changes {
+				pc.Changes[i].Detection = detection(req, foundBy, &pc.Changes[i])
+			}
+			e.enqueue(pc.Pod.UID, append([]Change(nil), pc.Changes...))
+		})
+		if req.Reinspect && len(res.Changes) == 0 {
+			e.reinspected(req, o.At)
+		}
+	}
+	if req.PodUID == "" {
+		e.health.listed(res)
+	}
+	if e.opts.OnRelist != nil {
+		e.opts.OnRelist(req, res)
+	}
+	return res
+}
+
+func (e *Engine) list(ctx context.Context, uid string) (*Observation, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.opts.ListTimeout)
+	defer cancel()
+	if uid == "" {
+		return listAll(ctx, e.opts.Runtime)
+	}
+	return listPod(ctx, e.opts.Runtime, e.store, uid)
+}
+
+func (e *Engine) foundBy(req Request) event.FoundBy {
+	switch {
+	case !e.health.everListed():
+		return event.FoundStartup
+	case req.Periodic:
+		return event.FoundPeriodic
+	default:
+		return event.FoundEarly
+	}
+}
+
+func detection(req Request, foundBy event.FoundBy, c *Change) event.Detection {
+	d := event.Detection{FoundBy: foundBy, ObservedAt: c.Detection.ObservedAt}
+	if req.Hint != nil && foundBy == event.FoundEarly {
+		d.Trigger, d.SignalAt = req.Hint(c.Pod.UID, c.ItemID())
+	}
+	return d
+}
+
+// reinspected tells the caller who asked for it that the pod was looked at.
+func (e *Engine) reinspected(req Request, at time.Time) {
+	pod, ok := e.store.Pod(req.PodUID)
+	if !ok {
+		return
+	}
+	e.enqueue(pod.UID, []Change{{
+		Type: event.PodSync, Pod: pod,
+		Detection: event.Detection{FoundBy: event.FoundEarly, ObservedAt: at},
+	}})
+}

@@ -1,0 +1,75 @@
+package relist
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// ErrNotListed is why an engine is not healthy that has not had a good listing
+// yet.
+var ErrNotListed = errors.New("the runtime has not been listed yet")
+
+// health remembers how the global relists went.
+type health struct {
+	threshold time.Duration
+	log       *slog.Logger
+
+	mu       sync.Mutex
+	lastGood time.Time
+	lastErr  error
+}
+
+func (h *health) listed(res Result) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case res.Err != nil && h.lastErr == nil:
+		h.log.Warn("relist failed; trying again", "err", res.Err)
+	case res.Err == nil && h.lastErr != nil:
+		h.log.Info("relist works again", "took", res.Took)
+	}
+	h.lastErr = res.Err
+	if res.Err == nil {
+		h.lastGood = res.At
+	}
+}
+
+func (h *health) everListed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.lastGood.IsZero()
+}
+
+// Healthy is nil while the last good listing of everything is recent enough, and
+// otherwise says why not.
+func (e *Engine) Healthy() error {
+	h := &e.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	cause := h.lastErr
+	if cause == nil {
+		cause = errors.New("no listing has ended since")
+	}
+	if h.lastGood.IsZero() {
+		if h.lastErr == nil {
+			return ErrNotListed
+		}
+		return fmt.Errorf("%w: %w", ErrNotListed, cause)
+	}
+	if age := time.Since(h.lastGood); age > h.threshold {
+		return fmt.Errorf("the last good listing is %s old, more than %s: %w",
+			age.Round(time.Second), h.threshold, cause)
+	}
+	return nil
+}
+
+// LastListed is when the last good listing of everything was begun; zero before
+// the first.
+func (e *Engine) LastListed() time.Time {
+	e.health.mu.Lock()
+	defer e.health.mu.Unlock()
+	return e.health.lastGood
+}
