@@ -29,6 +29,9 @@ type transition struct {
 // reads it as unknown, so wherever created stands the row gives the kubelet's
 // answer for unknown; wasCreated and startedUnseen are ours. Pairs that have no
 // row (no change, or to and from absent alone) mean nothing.
+//
+// A died is always told after a started, if need be an inferred one: whoever sets
+// something up at the one and takes it down at the other never meets half of it.
 var transitions = []transition{
 	{absent, created, []verb{wasCreated}},
 	{absent, running, []verb{started}},
@@ -38,7 +41,7 @@ var transitions = []transition{
 	{created, running, []verb{started}},
 	{created, exited, []verb{startedUnseen, died}},
 	{created, unknown, []verb{changed}},
-	{created, absent, []verb{died, removed}},
+	{created, absent, []verb{startedUnseen, died, removed}},
 
 	{running, created, []verb{changed}},
 	{running, exited, []verb{died}},
@@ -53,7 +56,7 @@ var transitions = []transition{
 	{unknown, created, []verb{wasCreated}},
 	{unknown, running, []verb{started}},
 	{unknown, exited, []verb{startedUnseen, died}},
-	{unknown, absent, []verb{died, removed}},
+	{unknown, absent, []verb{startedUnseen, died, removed}},
 }
 
 // transitionIndex is transitions by old and new state.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +21,7 @@ type Options struct {
 	// ListTimeout bounds one relist. 0 means 30 seconds.
 	ListTimeout time.Duration
 	// StatusDeadline is how long the events of a pod wait for their details. 0
-	// means 500 milliseconds.
+	// means a second.
 	StatusDeadline time.Duration
 	// HealthThreshold is how old the last good listing may be. 0 means the
 	// kubelet's three minutes.
@@ -41,7 +42,8 @@ type Request struct {
 	Reason string
 	// Reinspect asks for a PodSync when nothing has changed.
 	Reinspect bool
-	// Hint says which trigger announced a change, and when; nil: none did.
+	// Hint says which trigger announced a change, and when; nil: none did. It is
+	// called with the store locked and must not call back.
 	Hint func(podUID, itemID string) (trigger string, at time.Time)
 }
 
@@ -62,15 +64,15 @@ type Result struct {
 type Engine struct {
 	opts  Options
 	store *Store
-	slots chan struct{}
 
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
 	qmu    sync.Mutex
-	queues map[string][][]Change
+	queues map[string][]Change
 
+	readers readers
 	flights flights
 	health  health
 }
@@ -85,7 +87,7 @@ func New(opts Options) (*Engine, error) {
 		opts.ListTimeout = 30 * time.Second
 	}
 	if opts.StatusDeadline <= 0 {
-		opts.StatusDeadline = 500 * time.Millisecond
+		opts.StatusDeadline = time.Second
 	}
 	if opts.HealthThreshold <= 0 {
 		opts.HealthThreshold = 3 * time.Minute
@@ -95,8 +97,8 @@ func New(opts Options) (*Engine, error) {
 	}
 	e := &Engine{
 		opts:    opts,
-		slots:   make(chan struct{}, statusSlots),
-		queues:  make(map[string][][]Change),
+		queues:  make(map[string][]Change),
+		readers: newReaders(),
 		flights: flights{open: make(map[string]*flight)},
 		health:  health{threshold: opts.HealthThreshold, log: opts.Log},
 	}
@@ -136,13 +138,14 @@ func (e *Engine) Relist(ctx context.Context, req Request) Result {
 			for i := range pc.Changes {
 				pc.Changes[i].Detection = detection(req, foundBy, &pc.Changes[i])
 			}
-			e.enqueue(pc.Pod.UID, append([]Change(nil), pc.Changes...))
+			e.enqueue(pc.Pod.UID, pc.Changes)
 		})
-		if req.Reinspect && len(res.Changes) == 0 {
+		if req.Reinspect && !tells(res.Changes) {
 			e.reinspected(req, o.At)
 		}
 	}
-	if req.PodUID == "" {
+	// A relist that its caller gave up on says nothing about the runtime.
+	if req.PodUID == "" && (res.Err == nil || !errors.Is(ctx.Err(), context.Canceled)) {
 		e.health.listed(res)
 	}
 	if e.opts.OnRelist != nil {
@@ -155,7 +158,7 @@ func (e *Engine) list(ctx context.Context, uid string) (*Observation, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.ListTimeout)
 	defer cancel()
 	if uid == "" {
-		return listAll(ctx, e.opts.Runtime)
+		return listAll(ctx, e.opts.Runtime, e.store)
 	}
 	return listPod(ctx, e.opts.Runtime, e.store, uid)
 }
@@ -177,6 +180,13 @@ func detection(req Request, foundBy event.FoundBy, c *Change) event.Detection {
 		d.Trigger, d.SignalAt = req.Hint(c.Pod.UID, c.ItemID())
 	}
 	return d
+}
+
+// tells reports whether any of the changes makes an event.
+func tells(pods []PodChanges) bool {
+	return slices.ContainsFunc(pods, func(pc PodChanges) bool {
+		return slices.ContainsFunc(pc.Changes, func(c Change) bool { return c.Type != "" })
+	})
 }
 
 // reinspected tells the caller who asked for it that the pod was looked at.

@@ -46,24 +46,26 @@ func (h *health) everListed() bool {
 // Healthy is nil while the last good listing of everything is recent enough, and
 // otherwise says why not.
 func (e *Engine) Healthy() error {
+	inFlight := e.InFlight()
 	h := &e.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	cause := h.lastErr
-	if cause == nil {
-		cause = errors.New("no listing has ended since")
-	}
+
+	var problem error
 	if h.lastGood.IsZero() {
-		if h.lastErr == nil {
-			return ErrNotListed
-		}
-		return fmt.Errorf("%w: %w", ErrNotListed, cause)
+		problem = ErrNotListed
+	} else if age := time.Since(h.lastGood); age > h.threshold {
+		problem = fmt.Errorf("the last good listing is %s old, more than %s", age.Round(time.Second), h.threshold)
+	} else {
+		return nil
 	}
-	if age := time.Since(h.lastGood); age > h.threshold {
-		return fmt.Errorf("the last good listing is %s old, more than %s: %w",
-			age.Round(time.Second), h.threshold, cause)
+	if inFlight >= time.Second {
+		problem = fmt.Errorf("%w; one has been under way for %s", problem, inFlight.Round(time.Second))
 	}
-	return nil
+	if h.lastErr != nil {
+		problem = fmt.Errorf("%w; the last one failed: %w", problem, h.lastErr)
+	}
+	return problem
 }
 
 // LastListed is when the last good listing of everything was begun; zero before

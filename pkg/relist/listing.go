@@ -15,8 +15,8 @@ const unfilteredAbove = 3
 
 // listAll observes everything: the sandboxes, then the containers, so that a
 // container whose sandbox has just been made is the rarer case of the two.
-func listAll(ctx context.Context, rt Runtime) (*Observation, error) {
-	o := &Observation{At: time.Now()}
+func listAll(ctx context.Context, rt Runtime, s *Store) (*Observation, error) {
+	o := &Observation{begun: s.generation(), At: time.Now()}
 	var err error
 	if o.Sandboxes, err = rt.ListPodSandbox(ctx, nil); err != nil {
 		return nil, fmt.Errorf("list pod sandboxes: %w", err)
@@ -31,15 +31,15 @@ func listAll(ctx context.Context, rt Runtime) (*Observation, error) {
 // gives them, or by their IDs where they do not carry it; its containers by the
 // sandboxes, which CRI-O resolves without walking all containers.
 func listPod(ctx context.Context, rt Runtime, s *Store, uid string) (*Observation, error) {
-	known, labelled := s.podSandboxes(uid)
-	o := &Observation{At: time.Now(), PodUID: uid}
+	scope := s.scope(uid)
+	o := &Observation{begun: scope.gen, At: time.Now(), PodUID: uid}
 
-	filters := []*runtimeapi.PodSandboxFilter{{LabelSelector: map[string]string{labelPodUID: uid}}}
-	if !labelled {
-		filters = filters[:0]
-		for _, id := range known {
-			filters = append(filters, &runtimeapi.PodSandboxFilter{Id: id})
-		}
+	var filters []*runtimeapi.PodSandboxFilter
+	if scope.byLabel {
+		filters = append(filters, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{labelPodUID: uid}})
+	}
+	for _, id := range scope.byID {
+		filters = append(filters, &runtimeapi.PodSandboxFilter{Id: id})
 	}
 	for _, filter := range filters {
 		got, err := rt.ListPodSandbox(ctx, filter)
@@ -49,20 +49,22 @@ func listPod(ctx context.Context, rt Runtime, s *Store, uid string) (*Observatio
 		o.Sandboxes = append(o.Sandboxes, got...)
 	}
 
-	ids := known
+	ids := scope.sandboxes
 	for _, sb := range o.Sandboxes {
 		if id := sb.GetId(); id != "" && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
-	if len(ids) > unfilteredAbove {
+	if len(ids) > unfilteredAbove || len(scope.loose) > 0 {
 		got, err := rt.ListContainers(ctx, nil)
 		if err != nil {
 			return nil, fmt.Errorf("list containers for pod %s: %w", uid, err)
 		}
-		o.Containers = slices.DeleteFunc(slices.Clone(got), func(c *runtimeapi.Container) bool {
-			return !slices.Contains(ids, c.GetPodSandboxId())
-		})
+		for _, c := range got {
+			if slices.Contains(ids, c.GetPodSandboxId()) || slices.Contains(scope.loose, c.GetId()) {
+				o.Containers = append(o.Containers, c)
+			}
+		}
 		return o, nil
 	}
 	for _, id := range ids {

@@ -14,15 +14,16 @@ func sortSteps(steps []step) {
 	if len(steps) < 2 {
 		return
 	}
+	sandboxes := sandboxRanks(steps)
 	rounds := attemptRounds(steps)
 	slices.SortStableFunc(steps, func(a, b step) int {
 		return cmp.Or(
-			compareSandboxes(a.rec, b.rec),
+			cmp.Compare(sandboxes[a.rec.sandboxID()], sandboxes[b.rec.sandboxID()]),
 			cmp.Compare(a.phase(), b.phase()),
 			cmp.Compare(rounds[a.rec], rounds[b.rec]),
 			cmp.Compare(a.verb, b.verb),
 			cmp.Compare(a.rec.createdAt, b.rec.createdAt),
-			cmp.Compare(a.rec.id, b.rec.id),
+			cmp.Compare(a.rec.id(), b.rec.id()),
 		)
 	})
 }
@@ -59,7 +60,7 @@ func attemptRounds(steps []step) map[*record]int {
 			return cmp.Or(
 				cmp.Compare(a.container.Attempt, b.container.Attempt),
 				cmp.Compare(a.createdAt, b.createdAt),
-				cmp.Compare(a.id, b.id),
+				cmp.Compare(a.id(), b.id()),
 			)
 		})
 		for i, rec := range recs {
@@ -69,21 +70,85 @@ func attemptRounds(steps []step) map[*record]int {
 	return rounds
 }
 
-// compareSandboxes orders by the sandboxes that two records are or belong to.
-func compareSandboxes(a, b *record) int {
-	if a.sandboxID() == b.sandboxID() {
-		return 0
+// lineage is what is known of the age of a sandbox that has steps.
+type lineage struct {
+	id string
+	// home is the sandbox's record; nil where no listing ever showed it.
+	home       *record
+	containers []*record
+}
+
+// sandboxRanks numbers the sandboxes from the earliest on: by their attempts,
+// then by when they were made. One that no listing showed has neither; it is put
+// where its containers' attempts or else their age say.
+func sandboxRanks(steps []step) map[string]int {
+	var order []*lineage
+	for _, s := range steps {
+		id := s.rec.sandboxID()
+		i := slices.IndexFunc(order, func(l *lineage) bool { return l.id == id })
+		if i < 0 {
+			i = len(order)
+			order = append(order, &lineage{id: id})
+		}
+		l := order[i]
+		if s.rec.home != nil {
+			l.home = s.rec.home
+		}
+		if s.rec.container != nil {
+			l.containers = append(l.containers, s.rec)
+		}
 	}
-	var attemptA, attemptB uint32
-	if a.sandbox != nil {
-		attemptA = a.sandbox.Attempt
+	if len(order) == 1 {
+		return map[string]int{order[0].id: 0}
 	}
-	if b.sandbox != nil {
-		attemptB = b.sandbox.Attempt
+	var known, unknown []*lineage
+	for _, l := range order {
+		if l.home != nil {
+			known = append(known, l)
+		} else {
+			unknown = append(unknown, l)
+		}
 	}
-	return cmp.Or(
-		cmp.Compare(attemptA, attemptB),
-		cmp.Compare(a.sandboxCreatedAt(), b.sandboxCreatedAt()),
-		cmp.Compare(a.sandboxID(), b.sandboxID()),
-	)
+	slices.SortFunc(known, func(a, b *lineage) int {
+		return cmp.Or(
+			cmp.Compare(a.home.sandbox.Attempt, b.home.sandbox.Attempt),
+			cmp.Compare(a.home.createdAt, b.home.createdAt),
+			cmp.Compare(a.id, b.id),
+		)
+	})
+	// By ID first, so that the result does not hang on the order of the listing.
+	slices.SortFunc(unknown, func(a, b *lineage) int { return cmp.Compare(a.id, b.id) })
+	for _, l := range unknown {
+		i := slices.IndexFunc(known, l.before)
+		if i < 0 {
+			i = len(known)
+		}
+		known = slices.Insert(known, i, l)
+	}
+	ranks := make(map[string]int, len(known))
+	for i, l := range known {
+		ranks[l.id] = i
+	}
+	return ranks
+}
+
+// before reports whether l, whose sandbox is not known, is earlier than other.
+func (l *lineage) before(other *lineage) bool {
+	for _, a := range l.containers {
+		for _, b := range other.containers {
+			if a.container.Name == b.container.Name && a.container.Attempt != b.container.Attempt {
+				return a.container.Attempt < b.container.Attempt
+			}
+		}
+	}
+	return l.createdAt() < other.createdAt()
+}
+
+// createdAt is when the sandbox was made or, where that is not known, its first
+// container.
+func (l *lineage) createdAt() int64 {
+	if l.home != nil {
+		return l.home.createdAt
+	}
+	return slices.MinFunc(l.containers, func(a, b *record) int { return cmp.Compare(a.createdAt, b.createdAt) }).createdAt
 }

@@ -1,8 +1,8 @@
 package relist
 
 import (
+	"slices"
 	"time"
-	"unique"
 
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/event"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -11,8 +11,10 @@ import (
 // record is what the store knows of one container or sandbox. The pointers to
 // event values are shared with the changes made of it, which is why those values
 // are never altered, only replaced.
+//
+// A record is as large as a cache line. Applying an observation visits each once,
+// in no order, and most of its time goes into fetching them.
 type record struct {
-	id  string
 	pod *podRecord
 	// sandbox is the sandbox itself, or the one the container belongs to.
 	sandbox *event.Sandbox
@@ -21,16 +23,25 @@ type record struct {
 	// home is the sandbox's own record; nil where no listing ever showed it.
 	home      *record
 	createdAt int64 // Unix nanoseconds, the runtime's clock
-	// missingSince is the stamp of the first observation that lacked the item
-	// although the kernel showed it alive; 0 when it is not missing.
-	missingSince time.Duration
 	// gen is the last application of an observation that showed the item, and
 	// next the state shown.
-	gen   uint64
+	gen uint64
+	// added is the application that put the record into its pod.
+	added uint64
 	state state
 	next  state
 	// ran: a start has been told, so none is to be inferred.
 	ran bool
+	// labelled: a sandbox that carries the kubelet's UID label, so that it can be
+	// listed by it.
+	labelled bool
+}
+
+func (r *record) id() string {
+	if r.container != nil {
+		return r.container.ID
+	}
+	return r.sandbox.ID
 }
 
 // podRecord groups the records of one pod. It exists only while it has records.
@@ -44,9 +55,13 @@ type podRecord struct {
 	seen int
 	// dirty: the observation being applied shows a change.
 	dirty bool
-	// labelled: every sandbox carries the kubelet's UID label, so that the pod's
-	// sandboxes can be listed by it.
-	labelled bool
+	// applied is the last application of an observation to this pod.
+	applied uint64
+}
+
+// remove takes a record out; what becomes of it is for the caller to see to.
+func (p *podRecord) remove(rec *record) {
+	p.records = slices.DeleteFunc(p.records, func(r *record) bool { return r == rec })
 }
 
 func (r *record) sandboxID() string {
@@ -56,39 +71,26 @@ func (r *record) sandboxID() string {
 	return r.sandbox.ID
 }
 
-func (r *record) sandboxCreatedAt() int64 {
-	switch {
-	case r.container == nil:
-		return r.createdAt
-	case r.home != nil:
-		return r.home.createdAt
-	default:
-		return 0
-	}
-}
-
-func newSandboxRecord(s *runtimeapi.PodSandbox) *record {
-	rec := &record{id: s.Id, createdAt: s.CreatedAt}
+func newSandboxRecord(s *runtimeapi.PodSandbox, labelled bool) *record {
+	rec := &record{createdAt: s.CreatedAt, labelled: labelled}
 	rec.sandbox = &event.Sandbox{ID: s.Id, Attempt: s.GetMetadata().GetAttempt()}
 	rec.home = rec
 	return rec
 }
 
-// newContainerRecord shares names and images among records: a node runs many
-// containers of few images.
-func newContainerRecord(c *runtimeapi.Container, home *record) *record {
-	rec := &record{id: c.Id, createdAt: c.CreatedAt, home: home}
+func (s *Store) newContainerRecord(c *runtimeapi.Container, home *record) *record {
+	rec := &record{createdAt: c.CreatedAt, home: home}
 	rec.container = &event.Container{
 		ID:      c.Id,
-		Name:    shared(c.GetMetadata().GetName()),
+		Name:    s.texts.share(s.text(c.GetMetadata().GetName())),
 		Attempt: c.GetMetadata().GetAttempt(),
-		Image:   shared(imageName(c)),
+		Image:   s.texts.share(s.text(imageName(c))),
 	}
 	switch {
 	case home != nil:
 		rec.sandbox = home.sandbox
 	case c.PodSandboxId != "":
-		rec.sandbox = &event.Sandbox{ID: c.PodSandboxId}
+		rec.sandbox = &event.Sandbox{ID: s.text(c.PodSandboxId)}
 	}
 	return rec
 }
@@ -104,5 +106,3 @@ func imageName(c *runtimeapi.Container) string {
 	}
 	return c.GetImageRef()
 }
-
-func shared(s string) string { return unique.Make(s).Value() }

@@ -8,8 +8,8 @@ import (
 
 // Runtime is what relisting needs of a CRI runtime. k8s.io/cri-client's
 // RuntimeService has these methods, as has [Client], which connects by itself.
-// Implementations must be safe for concurrent use. The messages they return are
-// only read.
+// Implementations must be safe for concurrent use and return when the context
+// ends. The messages they return are only read.
 type Runtime interface {
 	ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error)
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)

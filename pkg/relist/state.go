@@ -32,6 +32,12 @@ func (s state) event() event.State {
 	}
 }
 
+// behind reports whether s comes before other in the life of an item, which has
+// no way back. Unknown is neither before nor after.
+func (s state) behind(other state) bool {
+	return s != unknown && other != unknown && s < other
+}
+
 // containerState reads a container's state; ok is false for a value this version
 // does not know. An unset field reads as CREATED, the enumeration's zero.
 func containerState(s runtimeapi.ContainerState) (st state, ok bool) {

@@ -19,15 +19,20 @@ type Observation struct {
 	PodUID     string
 	Sandboxes  []*runtimeapi.PodSandbox
 	Containers []*runtimeapi.Container
+
+	// begun is the store's generation when the observation was begun; 0 when no
+	// other was applied since. What was listed may be older than what an observation
+	// applied meanwhile showed, whichever was begun first.
+	begun uint64
 }
 
 // StoreOptions configures a [Store]. The zero value works.
 type StoreOptions struct {
-	// Alive is asked before a running container or sandbox that a listing lacks is
-	// taken for gone: does the kernel still show processes in its cgroup? A runtime
-	// that has just been restarted may leave items out for a while although they
-	// run. It is called with the store locked and must not call back. known is false
-	// where the kernel cannot tell. Nil: never known.
+	// Alive is asked before a container or sandbox that a listing lacks, and that
+	// had not exited, is taken for gone: does the kernel still show processes in its
+	// cgroup? A runtime that has just been restarted may leave items out for a while
+	// although they run. It is called with the store locked and must not call back.
+	// known is false where the kernel cannot tell. Nil: never known.
 	Alive func(id string) (alive, known bool)
 	// MissingGrace bounds how long an item is held that the kernel shows alive
 	// and the runtime does not list. 0 means a minute.
@@ -48,8 +53,10 @@ const (
 	AnomalyNilMetadata  Anomaly = "nil_metadata"
 	AnomalyDuplicateID  Anomaly = "duplicate_id"
 	AnomalyUnknownState Anomaly = "unknown_state"
-	// AnomalyMissing: the runtime does not list a running item that the kernel
-	// shows alive.
+	// AnomalyInvalidUTF8: a name or an image is no valid UTF-8 and is told with
+	// U+FFFD in place of what is wrong; an item whose ID is not is left out.
+	AnomalyInvalidUTF8 Anomaly = "invalid_utf8"
+	// AnomalyMissing: the runtime does not list an item that the kernel shows alive.
 	AnomalyMissing Anomaly = "missing_but_alive"
 	// AnomalyReappeared: an item is listed again after its removal was told.
 	AnomalyReappeared Anomaly = "reappeared"
@@ -63,11 +70,18 @@ type Store struct {
 	table *transitionIndex
 	base  time.Time
 
-	mu      sync.Mutex
-	gen     uint64
-	pods    map[string]*podRecord
-	items   map[string]*record
+	mu    sync.Mutex
+	gen   uint64
+	pods  map[string]*podRecord
+	items map[string]*record
+	// orphans are the containers whose sandbox no listing has shown yet, by the
+	// sandbox's ID.
+	orphans map[string][]*record
+	// missing holds the stamp of the first observation that lacked an item although
+	// the kernel showed it alive.
+	missing map[*record]time.Duration
 	removed removedIDs
+	texts   texts
 	steps   []step
 }
 
@@ -88,8 +102,12 @@ func NewStore(opts StoreOptions) *Store {
 		// An hour back, so that an observation begun before the store was made still
 		// has a positive stamp.
 		base:  time.Now().Add(-time.Hour),
+		gen:   1, // 0 stands for none
 		pods:  make(map[string]*podRecord),
 		items: make(map[string]*record),
+
+		orphans: make(map[string][]*record),
+		missing: make(map[*record]time.Duration),
 	}
 }
 
@@ -105,7 +123,10 @@ type PodChanges struct {
 // locked, so that changes of one pod can be queued in the order of application.
 //
 // The observation counts for a pod only if none begun later has been applied to
-// it, and a pod it lacks is gone only if its record is older.
+// it, and a pod it lacks is gone only if its record is older. Where another was
+// applied while this one was under way it can't be known which of the two saw the
+// earlier state; then nothing goes back to an earlier state, and what the other
+// one brought in is not taken for gone.
 func (s *Store) Apply(o *Observation, emit func(PodChanges)) []PodChanges {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,118 +162,13 @@ func (s *Store) Apply(o *Observation, emit func(PodChanges)) []PodChanges {
 	return out
 }
 
-func (s *Store) noteSandbox(sb *runtimeapi.PodSandbox, o *Observation, stamp time.Duration) {
-	if sb == nil {
-		s.opts.OnAnomaly(AnomalyNilItem)
-		return
-	}
-	if sb.Id == "" {
-		s.opts.OnAnomaly(AnomalyEmptyID)
-		return
-	}
-	st, ok := sandboxState(sb.State)
-	if !ok {
-		s.opts.OnAnomaly(AnomalyUnknownState)
-	}
-	if rec := s.items[sb.Id]; rec != nil {
-		s.show(rec, st, stamp)
-		return
-	}
-
-	pod, labelled := sandboxPod(sb)
-	if sb.Metadata == nil {
-		s.opts.OnAnomaly(AnomalyNilMetadata)
-	}
-	if o.PodUID != "" && pod.UID != o.PodUID || s.stale(sb.Id, pod.UID, stamp) {
-		return
-	}
-	p := s.pod(pod)
-	p.labelled = labelled && (p.labelled || len(p.records) == 0)
-	rec := newSandboxRecord(sb)
-	s.add(p, rec)
-	s.show(rec, st, stamp)
-	s.rehome(rec)
-}
-
-func (s *Store) noteContainer(c *runtimeapi.Container, o *Observation, stamp time.Duration) {
-	if c == nil {
-		s.opts.OnAnomaly(AnomalyNilItem)
-		return
-	}
-	if c.Id == "" {
-		s.opts.OnAnomaly(AnomalyEmptyID)
-		return
-	}
-	st, ok := containerState(c.State)
-	if !ok {
-		s.opts.OnAnomaly(AnomalyUnknownState)
-	}
-	if rec := s.items[c.Id]; rec != nil {
-		s.show(rec, st, stamp)
-		return
-	}
-
-	if c.Metadata == nil {
-		s.opts.OnAnomaly(AnomalyNilMetadata)
-	}
-	home := s.items[c.PodSandboxId]
-	if home != nil && home.container != nil {
-		home = nil // not a sandbox's ID after all
-	}
-	pod := containerPod(c, home)
-	if o.PodUID != "" && pod.UID != o.PodUID || s.stale(c.Id, pod.UID, stamp) {
-		return
-	}
-	rec := newContainerRecord(c, home)
-	s.add(s.pod(pod), rec)
-	s.show(rec, st, stamp)
-}
-
-// stale reports whether an item that has no record must be left out: a later
-// observation has been applied to its pod, or has found the item gone.
-func (s *Store) stale(id, uid string, stamp time.Duration) bool {
-	if p := s.pods[uid]; p != nil && p.stamp > stamp {
-		return true
-	}
-	at, gone := s.removed.at(id)
-	if !gone {
-		return false
-	}
-	if at >= stamp {
-		return true
-	}
-	s.removed.forget(id)
-	s.opts.OnAnomaly(AnomalyReappeared)
-	return false
-}
-
-// show notes that the observation being applied shows rec in state st. Of two
-// entries with one ID the first counts.
-func (s *Store) show(rec *record, st state, stamp time.Duration) {
-	if rec.gen == s.gen {
-		s.opts.OnAnomaly(AnomalyDuplicateID)
-		return
-	}
-	rec.gen, rec.next = s.gen, st
-	p := rec.pod
-	if p.stamp > stamp {
-		return
-	}
-	if p.gen != s.gen {
-		p.gen, p.seen = s.gen, 0
-	}
-	p.seen++
-	if rec.state != st || rec.missingSince != 0 {
-		p.dirty = true
-	}
-}
-
 // finishPod makes the changes of one pod once all of the observation was noted.
 func (s *Store) finishPod(p *podRecord, o *Observation, stamp time.Duration) []Change {
 	if p.stamp > stamp {
 		return nil
 	}
-	p.stamp = stamp
+	overlapped := o.begun != 0 && p.applied > o.begun
+	p.stamp, p.applied = stamp, s.gen
 	if p.gen != s.gen {
 		p.gen, p.seen = s.gen, 0
 	}
@@ -266,8 +182,11 @@ func (s *Store) finishPod(p *podRecord, o *Observation, stamp time.Duration) []C
 		next := absent
 		if rec.gen == s.gen {
 			next = rec.next
-			rec.missingSince = 0
-		} else if s.held(rec, stamp) {
+			delete(s.missing, rec)
+			if overlapped && next.behind(rec.state) {
+				continue
+			}
+		} else if overlapped && rec.added > o.begun || s.held(rec, stamp) {
 			continue
 		}
 		steps = s.table.diff(rec, next, steps)
@@ -285,22 +204,36 @@ func (s *Store) finishPod(p *podRecord, o *Observation, stamp time.Duration) []C
 }
 
 // held reports whether an item that the observation lacks is to be kept as it
-// was, because it ran and the kernel shows that it still does.
+// was, because it had not exited and the kernel shows that it has not.
 func (s *Store) held(rec *record, stamp time.Duration) bool {
-	if rec.state != running {
+	switch {
+	case rec.state == exited || rec.state == absent:
+		return false
+	case s.missing[rec] != 0 && stamp-s.missing[rec] > s.opts.MissingGrace:
+		return false
+	case !s.alive(rec):
 		return false
 	}
-	if rec.missingSince != 0 && stamp-rec.missingSince > s.opts.MissingGrace {
-		return false
-	}
-	if alive, known := s.opts.Alive(rec.id); !known || !alive {
-		return false
-	}
-	if rec.missingSince == 0 {
-		rec.missingSince = stamp
+	if s.missing[rec] == 0 {
+		s.missing[rec] = stamp
 		s.opts.OnAnomaly(AnomalyMissing)
 	}
 	return true
+}
+
+// alive asks the kernel about an item. A sandbox lives as long as a container of
+// it does: not every runtime gives a sandbox processes of its own.
+func (s *Store) alive(rec *record) bool {
+	if alive, known := s.opts.Alive(rec.id()); known {
+		return alive
+	}
+	return rec.container == nil && slices.ContainsFunc(rec.pod.records, func(c *record) bool {
+		if c.container == nil || c.home != rec || c.state == exited || c.state == absent || c.gen == s.gen && c.next == exited {
+			return false
+		}
+		alive, known := s.opts.Alive(c.id())
+		return alive && known
+	})
 }
 
 func (s *Store) dropAbsent(p *podRecord, stamp time.Duration) {
@@ -308,49 +241,16 @@ func (s *Store) dropAbsent(p *podRecord, stamp time.Duration) {
 		if rec.state != absent {
 			return false
 		}
-		delete(s.items, rec.id)
-		s.removed.add(rec.id, stamp)
+		delete(s.items, rec.id())
+		delete(s.missing, rec)
+		s.disown(rec)
+		s.removed.add(rec.id(), stamp, s.gen)
 		return true
 	})
 	if len(p.records) == 0 {
 		delete(s.pods, p.pod.UID)
+		s.removed.add(p.pod.UID, stamp, s.gen)
 	}
-}
-
-func (s *Store) pod(pod event.Pod) *podRecord {
-	p := s.pods[pod.UID]
-	if p == nil {
-		p = &podRecord{pod: pod}
-		s.pods[pod.UID] = p
-	} else if p.pod.Name == "" && pod.Name != "" {
-		p.pod = pod
-	}
-	return p
-}
-
-func (s *Store) add(p *podRecord, rec *record) {
-	rec.pod = p
-	p.records = append(p.records, rec)
-	s.items[rec.id] = rec
-}
-
-// rehome moves containers that were listed before their sandbox, and so stood
-// for themselves, to the pod that the sandbox says.
-func (s *Store) rehome(sandbox *record) {
-	from := s.pods[sandbox.id]
-	if from == nil || from == sandbox.pod {
-		return
-	}
-	delete(s.pods, sandbox.id)
-	to := sandbox.pod
-	for _, rec := range from.records {
-		rec.pod, rec.home, rec.sandbox = to, sandbox, sandbox.sandbox
-		to.records = append(to.records, rec)
-	}
-	if from.gen == s.gen {
-		to.seen += from.seen
-	}
-	to.dirty = to.dirty || from.dirty
 }
 
 // change turns a step into what is handed on; details come later.
@@ -370,30 +270,4 @@ func (st step) change(at time.Time) Change {
 		c.CreatedAt = time.Unix(0, rec.createdAt)
 	}
 	return c
-}
-
-// sandboxPod says which pod a sandbox belongs to, and whether it carries the
-// kubelet's label that says the same.
-func sandboxPod(sb *runtimeapi.PodSandbox) (pod event.Pod, labelled bool) {
-	pod = event.Pod{
-		UID:       sb.GetMetadata().GetUid(),
-		Namespace: cmp.Or(sb.GetMetadata().GetNamespace(), sb.Labels[labelPodNamespace]),
-		Name:      cmp.Or(sb.GetMetadata().GetName(), sb.Labels[labelPodName]),
-	}
-	label := sb.Labels[labelPodUID]
-	pod.UID = cmp.Or(pod.UID, label, sb.Id)
-	return pod, label == pod.UID
-}
-
-// containerPod says which pod a container belongs to: its sandbox's; else the
-// one its label names; else it stands for itself under its sandbox's ID.
-func containerPod(c *runtimeapi.Container, home *record) event.Pod {
-	if home != nil {
-		return home.pod.pod
-	}
-	return event.Pod{
-		UID:       cmp.Or(c.Labels[labelPodUID], c.PodSandboxId, c.Id),
-		Namespace: c.Labels[labelPodNamespace],
-		Name:      c.Labels[labelPodName],
-	}
 }

@@ -29,8 +29,8 @@ func (s *Store) PodOf(id string) string {
 	return ""
 }
 
-// Seen reports whether a listing has ever shown a container or sandbox. Of those
-// that are gone the last 16,384 are remembered.
+// Seen reports whether a listing has ever shown a container or sandbox. Of what is
+// gone the last 16,384 IDs are remembered, pods included.
 func (s *Store) Seen(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,22 +74,54 @@ func (s *Store) Counts() Counts {
 	return c
 }
 
-// podSandboxes says how the sandboxes of a pod can be listed: by the kubelet's
-// label, or one by one. ids are those that are known; an unknown pod has none and
-// is taken to be labelled.
-func (s *Store) podSandboxes(uid string) (ids []string, labelled bool) {
+// generation counts the observations applied.
+func (s *Store) generation() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.gen
+}
+
+// podScope is what is known of a pod before it is listed: how to find all of it.
+type podScope struct {
+	gen uint64
+	// sandboxes are the sandboxes that its records are or belong to.
+	sandboxes []string
+	// byLabel: the kubelet's UID label may find sandboxes of it; byID are those
+	// that do not carry it.
+	byLabel bool
+	byID    []string
+	// loose are containers that name no sandbox.
+	loose []string
+}
+
+// scope says how a pod is to be listed. An unknown one is taken to be labelled.
+func (s *Store) scope(uid string) podScope {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sc := podScope{gen: s.gen, byLabel: true}
 	p := s.pods[uid]
 	if p == nil {
-		return nil, true
+		return sc
 	}
+	labelled := false
 	for _, rec := range p.records {
-		if id := rec.sandboxID(); id != "" && !slices.Contains(ids, id) {
-			ids = append(ids, id)
+		id := rec.sandboxID()
+		switch {
+		case id == "":
+			sc.loose = append(sc.loose, rec.id())
+		case !slices.Contains(sc.sandboxes, id):
+			sc.sandboxes = append(sc.sandboxes, id)
+		}
+		if rec.container == nil {
+			if rec.labelled {
+				labelled = true
+			} else {
+				sc.byID = append(sc.byID, rec.id())
+			}
 		}
 	}
-	return ids, p.labelled
+	sc.byLabel = labelled || len(sc.byID) == 0
+	return sc
 }
 
 // Pod names a pod that has records.
@@ -104,7 +136,7 @@ func (s *Store) Pod(uid string) (event.Pod, bool) {
 
 // podSync makes the change that says that a container's details can be read now;
 // ok is false when it has no record any more.
-func (s *Store) podSync(id string) (c Change, ok bool) {
+func (s *Store) podSync(id string, status *event.Status) (c Change, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rec := s.items[id]
@@ -114,5 +146,9 @@ func (s *Store) podSync(id string) (c Change, ok bool) {
 	c = step{rec: rec, from: rec.state, to: rec.state}.change(time.Now())
 	c.Type = event.PodSync
 	c.Detection.FoundBy = event.FoundEarly
+	c.Status = status
+	if rec.state != exited {
+		c.Status = beforeExit(status)
+	}
 	return c, true
 }
