@@ -1,0 +1,13 @@
+// Package cgroupfs knows what the kernel shows of cgroups in the file system:
+// which hierarchies are mounted and where, which cgroups below them belong to
+// containers, and what their files say.
+//
+//	layout, err := cgroupfs.Detect()
+//	hierarchies, err := layout.Hierarchies()
+//	for _, h := range hierarchies {
+//		err = cgroupfs.Walk(h.Mountpoint, h.Prefix(h.Mountpoint), func(e cgroupfs.Entry) error { … })
+//	}
+//
+// Nothing is cached: a cgroup may be gone by the time its files are read, which
+// the functions report as [io/fs.ErrNotExist].
+package cgroupfs
