@@ -22,6 +22,8 @@ type Kind string
 
 // The kinds of signal.
 const (
+	// KindCreated: the runtime says that it has made the container.
+	KindCreated Kind = "created"
 	// KindStarted: the container's workload began to run.
 	KindStarted Kind = "started"
 	// KindExited: the container's workload, or its last process, ended.
@@ -30,7 +32,9 @@ const (
 	KindCgroupAdded Kind = "cgroup-added"
 	// KindCgroupRemoved: a pod's or container's cgroup went.
 	KindCgroupRemoved Kind = "cgroup-removed"
-	// KindChanged: the runtime itself says that something changed.
+	// KindRemoved: the runtime says that it holds the container no more.
+	KindRemoved Kind = "removed"
+	// KindChanged: the runtime says that something changed, but not what.
 	KindChanged Kind = "changed"
 	// KindLost: signals were lost (a queue overflowed, a stream broke): anything
 	// may have changed.
@@ -48,6 +52,9 @@ type Signal struct {
 	// CgroupID is the inode number of the cgroup's directory, which is the
 	// kernel's ID of the cgroup.
 	CgroupID uint64
+	// Foreign says that nothing about the cgroup's path tells of a CRI runtime: the
+	// container may well be docker's or podman's, and never be listed.
+	Foreign bool
 	// At is when it happened, as near as the source can tell. It carries Go's
 	// monotonic reading, so that differences survive a step of the wall clock.
 	At time.Time

@@ -1,0 +1,59 @@
+package trigger
+
+import (
+	"math"
+	"time"
+)
+
+// bucket bounds the rate of early looks, and with it what they cost the runtime:
+// a look that takes it longer costs more tokens.
+type bucket struct {
+	rate, burst float64 // tokens per second, and at most
+	tokens      float64
+	at          time.Time
+}
+
+// tokenWorth is the listing time that one token pays for. At the default rate
+// early looks keep the runtime busy for no more than a quarter of one processor.
+const tokenWorth = 2500 * time.Microsecond
+
+func newBucket(rate, burst float64, now time.Time) bucket {
+	return bucket{rate: rate, burst: burst, tokens: burst, at: now}
+}
+
+func (b *bucket) fill(now time.Time) {
+	if dt := now.Sub(b.at); dt > 0 {
+		b.tokens = min(b.burst, b.tokens+dt.Seconds()*b.rate)
+		b.at = now
+	}
+}
+
+// take pays for starting a look; false when there is not enough.
+func (b *bucket) take(now time.Time) bool {
+	b.fill(now)
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+// charge pays the rest once it is known how long the look took. The bucket may go
+// into debt, by no more than a second's worth.
+func (b *bucket) charge(took time.Duration) {
+	if extra := float64(took)/float64(tokenWorth) - 1; extra > 0 {
+		b.tokens = max(b.tokens-extra, -b.rate)
+	}
+}
+
+// ready is when there will be a token: now, or some time after now.
+func (b *bucket) ready(now time.Time) time.Time {
+	b.fill(now)
+	if b.tokens >= 1 {
+		return now
+	}
+	// Rounded up, and a little more for what adding up fractions loses: a time at
+	// which the token still lacks its last billionth would make the loop spin.
+	wait := math.Ceil((1-b.tokens)/b.rate*float64(time.Second)) + 1000
+	return now.Add(time.Duration(wait))
+}
