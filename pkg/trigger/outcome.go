@@ -112,7 +112,7 @@ func (s *Scheduler) evaluate(p *pending, res Looked, now time.Time) {
 			return false
 		}
 		gaveUp = true
-		s.giveUp(w, now)
+		s.giveUp(w, false, now)
 		return true
 	})
 	if gaveUp {
@@ -137,8 +137,9 @@ func (s *Scheduler) settled(w *watch, res Looked) {
 	}
 }
 
-// giveUp leaves what a watch announced to the period.
-func (s *Scheduler) giveUp(w *watch, now time.Time) {
+// giveUp leaves what a watch announced to the period. gone says that the container
+// is known to be no more.
+func (s *Scheduler) giveUp(w *watch, gone bool, now time.Time) {
 	outcome := OutcomeOpen
 	if !s.view.Seen(w.id) {
 		if w.foreign || w.again {
@@ -147,7 +148,9 @@ func (s *Scheduler) giveUp(w *watch, now time.Time) {
 		}
 		if !w.foreign {
 			s.unlisted.add(w.id)
-			if w.ran() && s.missed.add(w.id) {
+			// One that still runs may be listed yet: a sandbox on a busy machine takes
+			// longer than the budget.
+			if gone = gone || w.expect == expectExited; gone && w.ran() && s.missed.add(w.id) {
 				s.obs.Missed(w.id)
 			}
 		}
@@ -163,7 +166,7 @@ func (s *Scheduler) dropForeign(p *pending, now time.Time) {
 	p.watches = slices.DeleteFunc(p.watches, func(w *watch) bool {
 		drop := s.foreign.has(w.id) && !s.view.Seen(w.id)
 		if drop {
-			s.giveUp(w, now)
+			s.giveUp(w, false, now)
 		}
 		return drop
 	})
@@ -179,7 +182,7 @@ func (s *Scheduler) tooLate(key podKey, id string, now time.Time) {
 		}
 		p.watches = slices.DeleteFunc(p.watches, func(w *watch) bool {
 			if w.id == id {
-				s.giveUp(w, now)
+				s.giveUp(w, true, now)
 			}
 			return w.id == id
 		})
