@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"io"
 	"testing"
 	"testing/synctest"
@@ -244,7 +245,7 @@ func TestEventStreamFaults(t *testing.T) {
 				synctest.Wait()
 				r.Faults().Add(c.fault)
 				<-open.over
-				if open.err != c.ends || len(open.lines()) != 2 {
+				if !errors.Is(open.err, c.ends) || len(open.lines()) != 2 {
 					t.Errorf("the open stream ended with %v after %q", open.err, open.lines())
 				}
 				ctx, stop := context.WithCancel(t.Context())
@@ -265,7 +266,7 @@ func TestEventStreamThatEndsAtOnce(t *testing.T) {
 	r := newRuntime(t, Options{})
 	r.Faults().Add(Fault{Method: methodEvents, End: true})
 	for range 3 {
-		if err := r.Client().GetContainerEvents(t.Context(), nil, nil); err != io.EOF {
+		if err := r.Client().GetContainerEvents(t.Context(), nil, nil); !errors.Is(err, io.EOF) {
 			t.Errorf("got %v, want EOF", err)
 		}
 	}

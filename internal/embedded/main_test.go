@@ -106,7 +106,6 @@ func wantCode(t testing.TB, err error, want codes.Code) {
 // at that moment.
 type recorder struct {
 	mu    sync.Mutex
-	start time.Time
 	lines []string
 	show  func(Cgroup) string
 }

@@ -50,7 +50,8 @@ func (f *fold) addPod(p *event.PodStatus) {
 }
 
 func (f *fold) apply(e *event.Event) {
-	items, id := f.containers, ""
+	items := f.containers
+	var id string
 	switch {
 	case e.Container != nil:
 		id = e.Container.ID

@@ -167,7 +167,7 @@ func (e *Engine) fetchStatus(ctx context.Context, id string, want event.State) (
 		return nil, errStatusGone
 	}
 	if err != nil {
-		// Not %w: a deadline of the runtime's is a failure, not our being late.
+		//nolint:errorlint // Not %w: a deadline of the runtime's is a failure, not our being late.
 		return nil, fmt.Errorf("read status of container %s: %v", id, err)
 	}
 	return statusFrom(resp.GetStatus(), want)

@@ -360,7 +360,7 @@ func TestStuckLoop(t *testing.T) {
 	if _, all := mail.requests[""]; !all {
 		t.Error("too many requests do not come down to a look at everything")
 	}
-	if s := mail.states[SourceCRI]; !(s[0] && !s[1]) {
+	if s := mail.states[SourceCRI]; !s[0] || s[1] {
 		t.Errorf("states %v", s)
 	}
 	close(stuck)

@@ -22,7 +22,6 @@ func TestMain(m *testing.M) {
 
 // audience writes down the events of a play.
 type audience struct {
-	mu   sync.Mutex
 	seen []line
 }
 

@@ -37,7 +37,7 @@ const (
 const maxDepth = 5
 
 // notParents ends the names of systemd's units that have no containers below
-// them. A scope that is a container was recognized before.
+// them. A scope that is a container was recognised before.
 var notParents = [...]string{".scope", ".mount", ".automount", ".swap", ".socket", ".timer", ".path", ".device", ".target"}
 
 // classify gives the directory rel, a child of parent, its role.

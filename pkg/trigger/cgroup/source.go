@@ -74,7 +74,7 @@ func (s *Source) Run(ctx context.Context, sink trigger.Sink) error {
 	if err != nil {
 		return limitError(err, "open a watch queue")
 	}
-	defer w.Close()
+	defer func() { _ = w.Close() }()
 	defer s.forget()
 
 	m := &mirror{
