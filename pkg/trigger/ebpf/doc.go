@@ -1,7 +1,7 @@
 // Package ebpf is the source of signals that asks the kernel itself: a probe tells when
 // the workload of a container starts and when it ends, whichever runtime made it.
 //
-//	source := ebpf.New(ebpf.Options{Logger: logger})
+//	source := ebpf.New(ebpf.Options{Log: logger})
 //	err := source.Run(ctx, sink)
 //
 // What counts as a container and as its workload is decided in the kernel (see the

@@ -7,18 +7,18 @@ import (
 
 // Options configure a [Source]. The zero value works.
 type Options struct {
-	// Logger gets a line when the probe is attached. Nil is none.
-	Logger *slog.Logger
+	// Log gets a line when the probe is attached. Nil is none.
+	Log *slog.Logger
 	// RingSize is the size of the kernel's ring buffer in bytes, a power of two and a
 	// multiple of the page size. 0 is 1 MiB, about 780 records that wait to be read.
 	RingSize uint32
 }
 
 func (o Options) logger() *slog.Logger {
-	if o.Logger == nil {
+	if o.Log == nil {
 		return slog.New(slog.DiscardHandler)
 	}
-	return o.Logger
+	return o.Log
 }
 
 // Stats counts what came from the kernel, over all calls of Run.

@@ -2,7 +2,9 @@ package ebpf
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,7 +43,7 @@ func findPlaces(proc string) (places, error) {
 		return places{}, err
 	}
 	table, err := os.ReadFile(filepath.Join(proc, "cgroups"))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel without v1 may lack it
 		return places{}, fmt.Errorf("find the cgroup hierarchies: %w", err)
 	}
 	return choosePlaces(layout, v1Hierarchies(string(table))), nil

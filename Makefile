@@ -1,0 +1,74 @@
+# Everything a developer needs. Only Go, make and a C compiler are assumed; what
+# else a target needs, it builds from Go modules or installs, and says so.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X github.com/hybrid-pleg/hybrid-pleg/internal/version.number=$(VERSION)
+BIN     := bin/hybrid-pleg
+
+# Arguments for run, such as ARGS="--triggers none".
+ARGS ?=
+# Packages and patterns for test and bench.
+PKGS  ?= ./...
+BENCH ?= .
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build ## Build, and tell what happens on this machine's runtime, or on the embedded one
+	./$(BIN) run $(ARGS)
+
+.PHONY: build
+build: ## Build bin/hybrid-pleg
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/hybrid-pleg
+
+.PHONY: test
+test: vet test-runtime-build ## Run all tests, with the race detector
+	$(GO) test -race -timeout 20m $$($(GO) list $(PKGS) | grep -v '/internal/e2e$$')
+	@# Alone: its triggers see every container on the host, those of other tests too.
+	$(GO) test -race -timeout 20m ./internal/e2e
+
+.PHONY: vet
+vet: ## Vet for Linux and, where it can exist there, for macOS
+	$(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
+
+# Building containerd and runc takes minutes the first time: done before the tests,
+# where its progress shows, and only where the tests can use it.
+.PHONY: test-runtime-build
+test-runtime-build:
+	@if [ "$$(id -u)" = 0 ] && [ "$$(uname)" = Linux ]; then \
+		$(GO) run ./internal/testruntime/cmd/testruntime build; \
+	else \
+		echo "not root on Linux: tests against a real containerd will be skipped"; \
+	fi
+
+.PHONY: bench
+bench: test-runtime-build ## Measure latency on a real containerd (as root), and run the micro-benchmarks
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKGS)
+
+.PHONY: runtime
+runtime: ## Start a private containerd to play with (as root), until Ctrl-C
+	@mkdir -p bin
+	$(GO) build -o bin/testruntime ./internal/testruntime/cmd/testruntime
+	exec bin/testruntime run $(ARGS)
+
+.PHONY: lint
+lint: ## Run golangci-lint, built from its module
+	$(GO) tool -modfile=tools/lint/go.mod golangci-lint run ./...
+	$(GO) mod tidy -diff
+
+.PHONY: generate
+generate: ## Regenerate the BPF objects (needs clang; installs it on Debian as root)
+	bpf/generate.sh
+
+.PHONY: check-generated
+check-generated: ## Fail if regenerating would change anything
+	bpf/generate.sh --check

@@ -1,0 +1,285 @@
+//go:build linux
+
+package bpf
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hybrid-pleg/hybrid-pleg/bpf/bpftest"
+	"github.com/hybrid-pleg/hybrid-pleg/internal/testutil"
+)
+
+func TestMain(m *testing.M) { os.Exit(bpftest.Main(m)) }
+
+// bench is a probe that sees only what happens in one test's tree.
+type bench struct {
+	*testing.T
+	tree  *bpftest.Tree
+	probe *Probe
+}
+
+// hierarchies runs a test in each kind of hierarchy the probe knows. On a host with v2
+// alone the v1 half says that it is skipped.
+func hierarchies(t *testing.T, test func(*bench)) {
+	t.Helper()
+	t.Run("v2", func(t *testing.T) { test(newBench(t, bpftest.V2, Options{})) })
+	t.Run("v1", func(t *testing.T) {
+		test(newBench(t, bpftest.V1, Options{WithoutV2: true, V1: V1Hierarchy{Controller: bpftest.Controller, ID: bpftest.V1ID(t)}}))
+	})
+	t.Run("v1 on a hybrid host", func(t *testing.T) {
+		test(newBench(t, bpftest.V1, Options{V1: V1Hierarchy{Controller: bpftest.Controller, ID: bpftest.V1ID(t)}}))
+	})
+}
+
+func newBench(t *testing.T, h bpftest.Hierarchy, opts Options) *bench {
+	t.Helper()
+	probe, err := Load(opts)
+	if errors.Is(err, ErrUnsupported) {
+		testutil.Need(t, "ebpf", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := probe.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	b := &bench{T: t, tree: bpftest.NewTree(t, h), probe: probe}
+	if err := probe.Attach(); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// next returns the next record of this tree; other tests may run on the host.
+func (b *bench) next() Record {
+	b.Helper()
+	var rec Record
+	base := strings.TrimPrefix(b.tree.Base(), b.tree.Root())
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		if err := b.probe.Read(&rec, time.Until(deadline)); err != nil {
+			b.Fatal(err)
+		}
+		if strings.HasPrefix(rec.Path, base) {
+			return rec
+		}
+	}
+	b.Fatal("no record came")
+	return Record{}
+}
+
+func (b *bench) want(kind Kind, c *bpftest.Container, pid int) {
+	b.Helper()
+	got := b.next()
+	if got.Kind != kind || got.Path != c.Path || got.Cgroup.ID != c.CgroupID || got.TGID != uint32(pid) {
+		b.Fatalf("got %v of process %d in cgroup %d, %s\nwant %v of process %d in cgroup %d, %s",
+			got.Kind, got.TGID, got.Cgroup.ID, got.Path, kind, pid, c.CgroupID, c.Path)
+	}
+}
+
+// wantNothing starts and ends another container and fails if there is a record before these:
+// the ring buffer keeps the order.
+func (b *bench) wantNothing() {
+	b.Helper()
+	c := b.tree.Container(b)
+	p := c.Start(b)
+	b.want(KindStarted, c, p.PID)
+	p.Quit(b)
+	b.want(KindExited, c, p.PID)
+}
+
+func TestStartAndExit(t *testing.T) {
+	hierarchies(t, func(b *bench) {
+		c := b.tree.Container(b)
+		p := c.Start(b)
+		b.want(KindStarted, c, p.PID)
+		p.Quit(b)
+		b.want(KindExited, c, p.PID)
+		b.wantNothing()
+	})
+}
+
+func TestWhatIsNotTold(t *testing.T) {
+	hierarchies(t, func(b *bench) {
+		c := b.tree.Container(b)
+		p := c.Start(b)
+		b.want(KindStarted, c, p.PID)
+
+		p.Do(b, "run 100") // its own children
+		b.wantNothing()
+		other := c.Start(b) // kubectl exec: a parent outside, but a workload is there
+		other.Do(b, "run 3")
+		other.Quit(b)
+		b.wantNothing()
+		p.Do(b, "exec") // sh -c "exec …"
+		p.Do(b, "thread-exec")
+		b.wantNothing()
+		p.Do(b, "leader-exit")
+		b.wantNothing()
+		p.Quit(b)
+		b.want(KindExited, c, p.PID)
+		b.wantNothing()
+	})
+}
+
+func TestExitAfterExecByAnotherThread(t *testing.T) {
+	hierarchies(t, func(b *bench) {
+		c := b.tree.Container(b)
+		p := c.Init(b)
+		p.Do(b, "thread-exec")
+		b.want(KindStarted, c, p.PID)
+		p.Quit(b)
+		b.want(KindExited, c, p.PID)
+	})
+}
+
+// As runc does it: init is moved into the cgroup, runs a startContainer hook there, and
+// execs the workload.
+func TestHookBeforeTheWorkload(t *testing.T) {
+	hierarchies(t, func(b *bench) {
+		c := b.tree.Container(b)
+		p := c.Init(b)
+		p.Do(b, "run 2")
+		b.wantNothing()
+		p.Do(b, "exec")
+		b.want(KindStarted, c, p.PID)
+		p.Quit(b)
+		b.want(KindExited, c, p.PID)
+	})
+}
+
+// The exec of the first stage of `runc init` may end in the cgroup.
+func TestStageIsNoWorkload(t *testing.T) {
+	b := newBench(t, bpftest.V2, Options{})
+	c := b.tree.Container(t)
+	p := c.Init(t) // keeps the cgroup populated
+	c.Stage(t).Quit(t)
+	b.wantNothing()
+	p.Do(t, "exec")
+	b.want(KindStarted, c, p.PID)
+	p.Quit(t)
+	b.want(KindExited, c, p.PID)
+}
+
+// A stage that deceives the rule gives way to the workload when it ends.
+func TestHelperStageGivesWay(t *testing.T) {
+	hierarchies(t, func(b *bench) {
+		c := b.tree.Container(b)
+		p := c.Init(b) // keeps the cgroup populated
+		helper := c.Start(b)
+		b.want(KindStarted, c, helper.PID)
+		helper.Quit(b)
+		b.want(KindExited, c, helper.PID)
+		p.Do(b, "exec")
+		b.want(KindStarted, c, p.PID)
+		p.Quit(b)
+		b.want(KindExited, c, p.PID)
+		b.wantNothing()
+	})
+}
+
+func TestSurvivingChild(t *testing.T) {
+	hierarchies(t, func(b *bench) {
+		c := b.tree.Container(b)
+		p := c.Start(b)
+		b.want(KindStarted, c, p.PID)
+		p.Do(b, "spawn")
+		b.wantNothing()
+		p.Quit(b)
+		b.want(KindExited, c, p.PID) // though the cgroup stays populated
+		b.wantNothing()
+	})
+}
+
+func TestCgroupsBelowTheContainer(t *testing.T) {
+	hierarchies(t, func(b *bench) {
+		c := b.tree.Container(b)
+		nested := c.Below(b, "container") // crun
+		p := nested.Start(b)
+		b.want(KindStarted, c, p.PID)
+		deep := c.Below(b, "system.slice/a.slice/b.service") // systemd
+		p.Do(b, "move "+deep.Dir)
+		p.Do(b, "run 3")
+		b.wantNothing()
+		p.Quit(b)
+		b.want(KindExited, c, p.PID)
+		b.wantNothing()
+	})
+}
+
+// A workload that never execs: restored by CRIU, or no such program.
+func TestEmptiedWithoutExec(t *testing.T) {
+	b := newBench(t, bpftest.V2, Options{})
+	c := b.tree.Container(b)
+	p := c.Init(b)
+	p.Quit(b)
+	b.want(KindEmpty, c, 0)
+	b.wantNothing()
+}
+
+func TestWhatIsAContainer(t *testing.T) {
+	b := newBench(t, bpftest.V2, Options{})
+	id := bpftest.ID()
+	nested := "docker-" + bpftest.ID() + ".scope/kubelet/kubepods/pod1/" + id // the innermost wins
+	long := strings.Repeat("x", 255-65)
+	for _, test := range []struct {
+		path, container string // container is the part of the path that is told; none if empty
+	}{
+		{"cri-containerd-" + id + ".scope", "cri-containerd-" + id + ".scope"},
+		{"crio-" + id, "crio-" + id},
+		{"crio-" + id + ".scope/container", "crio-" + id + ".scope"},
+		{"a.slice:cri-containerd:" + id, "a.slice:cri-containerd:" + id},
+		{long + "-" + id, long + "-" + id},
+		{nested, nested},
+		{"crio-conmon-" + id + ".scope", ""},
+		{"libpod-conmon-" + id, ""},
+		{"conmon-" + id, ""},
+		{"crio-" + id + ".mount", ""},
+		{id + ".service", ""},
+		{id[:63], ""},
+		{id[:63] + "g", ""},
+		{strings.ToUpper(id[:63]) + "A", ""},
+		{id + "0", ""},
+		{"x" + id, ""},
+		{id[:58] + ".scope", ""},
+		{"vte-spawn-868f9513-eee8-457d-8e36-1b37ae8ae622.scope", ""},
+	} {
+		t.Run(test.path, func(t *testing.T) {
+			b := *b
+			b.T = t
+			p := b.tree.At(t, test.path).Start(t)
+			if test.container != "" {
+				b.want(KindStarted, b.tree.At(t, test.container), p.PID)
+			}
+			p.Quit(t)
+			if test.container != "" {
+				b.want(KindExited, b.tree.At(t, test.container), p.PID)
+			}
+			if outer, _, ok := strings.Cut(test.path, "/kubelet/"); ok {
+				b.want(KindEmpty, b.tree.At(t, outer), 0) // populated counts what is below
+			}
+			b.wantNothing()
+		})
+	}
+}
+
+func TestDeepPathKeepsTheInnermost(t *testing.T) {
+	b := newBench(t, bpftest.V2, Options{})
+	c := b.tree.At(b, strings.Repeat("d/", 20)+"pod1/"+bpftest.ID())
+	p := c.Start(b)
+	var rec Record
+	for rec.TGID != uint32(p.PID) {
+		if err := b.probe.Read(&rec, 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := filepath.Join("/", strings.Repeat("d/", 10), "pod1", filepath.Base(c.Path)); rec.Path != want {
+		t.Errorf("path %s\nwant %s", rec.Path, want)
+	}
+}
