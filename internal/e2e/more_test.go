@@ -1,0 +1,194 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hybrid-pleg/hybrid-pleg/internal/testruntime"
+	"github.com/hybrid-pleg/hybrid-pleg/internal/testruntime/runtimetest"
+	"github.com/hybrid-pleg/hybrid-pleg/pkg/event"
+	"github.com/hybrid-pleg/hybrid-pleg/pkg/pleg"
+	"go.uber.org/goleak"
+)
+
+// TestContainersFromBefore starts the generators when pods run already: each
+// tells of them as found at startup, and its triggers know them, so that their
+// end is found early.
+func TestContainersFromBefore(t *testing.T) {
+	rt := runtimetest.Start(t, testruntime.Options{})
+	s := &stage{TB: t, ctx: t.Context(), rt: rt}
+	p := s.pod(testruntime.PodSpec{Name: "before"})
+	live := s.container(p, "live", 0, "sleep")
+	dead := s.container(p, "dead", 0, "exit", "7")
+	s.exited(dead)
+	s.must(live.Ready(s.ctx))
+	for name, triggers := range triggerChoices() {
+		s.arms = append(s.arms, startArm(t, rt, name, pleg.Options{Triggers: triggers, RelistPeriod: time.Second}))
+	}
+	s.seen(live, event.ContainerStarted)
+	s.seen(dead, event.ContainerDied)
+	for _, a := range s.arms {
+		for _, e := range a.told() {
+			if e.Detection.FoundBy != event.FoundStartup {
+				t.Errorf("%s: found %s, not at startup: %s", a.name, e.Detection.FoundBy, lines([]event.Event{e}))
+			}
+			if isDead := e.Container != nil && e.Container.ID == dead.ID; e.Inferred != (isDead && e.Type == event.ContainerStarted) {
+				t.Errorf("%s: inferred: %s", a.name, lines([]event.Event{e}))
+			}
+		}
+	}
+	s.must(live.Stop(s.ctx, 10*time.Second))
+	s.seen(live, event.ContainerDied)
+	s.must(p.Remove(s.ctx))
+	want := wantPod(p, wantContainer(live, 143), wantContainer(dead, 7))
+	for _, a := range s.arms {
+		a.await(t, "removal", want.removed)
+		want.check(t, a.name, a.ofPod(p.UID))
+	}
+}
+
+// TestExecStorm has a container execute programs as fast as it can, which must
+// not make anyone look.
+func TestExecStorm(t *testing.T) {
+	rt := runtimetest.Start(t, testruntime.Options{})
+	s := &stage{TB: t, ctx: t.Context(), rt: rt}
+	for name, triggers := range triggerChoices() {
+		if len(triggers) > 0 {
+			s.arms = append(s.arms, startArm(t, rt, name, pleg.Options{Triggers: triggers, RelistPeriod: time.Hour, RelistPeriodDegraded: time.Hour}))
+		}
+	}
+	p := s.pod(testruntime.PodSpec{Name: "storm"})
+	c := s.container(p, "main", 0, "sleep")
+	s.seen(c, event.ContainerStarted)
+	s.must(c.Ready(s.ctx))
+	quiesce(t, s.arms)
+
+	before := make(map[string]counts)
+	for _, a := range s.arms {
+		before[a.name] = a.counts(t)
+	}
+	// The storm is an exec itself, as kubectl exec would be.
+	out, err := c.Exec(s.ctx, testruntime.Program, "forkstorm", "0", "5s")
+	s.must(err)
+	t.Logf("the storm: %s", strings.TrimSpace(out))
+	for _, a := range s.arms {
+		after := a.counts(t)
+		if n := after.relists - before[a.name].relists; n != 0 {
+			t.Errorf("%s: %v relists during the storm", a.name, n)
+		}
+		if n := after.lost - before[a.name].lost; n != 0 {
+			t.Errorf("%s: signals were lost %v times", a.name, n)
+		}
+	}
+	// How many execs a machine manages is not for a test to say; that they were
+	// many is.
+	if n := firstNumber(out); n < 1000 {
+		t.Errorf("the storm was none: %s", out)
+	}
+	s.must(p.Remove(s.ctx))
+}
+
+func firstNumber(s string) int {
+	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return r < '0' || r > '9' }) {
+		if n, err := strconv.Atoi(word); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+// counts are an arm's counters that a test looks at.
+type counts struct{ relists, early, lost float64 }
+
+func (a *arm) counts(t testing.TB) counts {
+	t.Helper()
+	families, err := a.reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c counts
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			label := make(map[string]string)
+			for _, l := range m.GetLabel() {
+				label[l.GetName()] = l.GetValue()
+			}
+			switch f.GetName() {
+			case "hybrid_pleg_relists_total":
+				c.relists += m.GetCounter().GetValue()
+				if label["reason"] == "signal" {
+					c.early += m.GetCounter().GetValue()
+				}
+			case "hybrid_pleg_signals_total":
+				if label["kind"] == "lost" {
+					c.lost += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return c
+}
+
+// quiesce waits until no arm relists any more: what was announced is settled.
+func quiesce(t testing.TB, arms []*arm) {
+	t.Helper()
+	type sample struct {
+		relists float64
+		since   time.Time
+	}
+	last := make(map[*arm]sample)
+	waitFor(t, "quiet", func() error {
+		for _, a := range arms {
+			n := a.counts(t).early
+			if have, ok := last[a]; !ok || have.relists != n {
+				last[a] = sample{n, time.Now()}
+			}
+			if quiet := time.Since(last[a].since); quiet < 2*time.Second {
+				return fmt.Errorf("%s has relisted %s ago", a.name, quiet)
+			}
+		}
+		return nil
+	})
+}
+
+// TestNothingIsLeft runs a generator with every trigger over many containers and
+// counts what remains in the process after it.
+func TestNothingIsLeft(t *testing.T) {
+	rt := runtimetest.Start(t, testruntime.Options{})
+	ignore := goleak.IgnoreCurrent()
+	before := descriptors(t)
+	t.Run("generate", func(t *testing.T) {
+		a := startArm(t, rt, "all", pleg.Options{})
+		s := &stage{TB: t, ctx: t.Context(), rt: rt, arms: []*arm{a}}
+		for range 3 {
+			p := s.pod(testruntime.PodSpec{})
+			want := wantPod(p)
+			for i := range 10 {
+				c := s.container(p, fmt.Sprintf("c%d", i), 0, "exit", "0")
+				want.containers = append(want.containers, wantContainer(c, 0))
+			}
+			s.seen(&testruntime.Container{ID: want.containers[9].id, Name: "c9"}, event.ContainerDied)
+			s.must(p.Remove(s.ctx))
+			a.await(t, "removal", want.removed)
+		}
+	})
+	goleak.VerifyNone(t, ignore)
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors were open before and %d after", before, after)
+	}
+}
+
+func descriptors(t testing.TB) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
