@@ -174,6 +174,7 @@ func (g *Generator) look(ctx context.Context, look trigger.Look) trigger.Looked 
 		Periodic:  look.Reason == trigger.ReasonPeriodic || look.Reason == trigger.ReasonStartup,
 		Reason:    string(look.Reason),
 		Reinspect: look.Reinspect,
+		Expect:    look.Expect,
 		Hint: func(podUID, itemID string) (string, time.Time) {
 			hint, _ := look.Hint(podUID, itemID)
 			return string(hint.Source), hint.At

@@ -9,11 +9,11 @@ import (
 
 // addDetails puts into a pod's changes what a listing does not tell. It takes
 // no longer than the status deadline.
-func (e *Engine) addDetails(ctx context.Context, changes []Change) []Change {
+func (e *Engine) addDetails(ctx context.Context, changes []Change, reads map[string]*ahead) []Change {
 	want := wantsStatus(changes)
 	readings := make([]*reading, 0, len(want))
 	for id, st := range want {
-		readings = append(readings, e.startReading(id, st))
+		readings = append(readings, e.startReading(id, st, reads[id]))
 	}
 
 	deadline, cancel := context.WithTimeout(ctx, e.opts.StatusDeadline)

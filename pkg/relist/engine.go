@@ -42,6 +42,9 @@ type Request struct {
 	Reason string
 	// Reinspect asks for a PodSync when nothing has changed.
 	Reinspect bool
+	// Expect names containers of which a start or an end was announced: their
+	// details are read while the pod is being listed.
+	Expect []string
 	// Hint says which trigger announced a change, and when; nil: none did. It is
 	// called with the store locked and must not call back.
 	Hint func(podUID, itemID string) (trigger string, at time.Time)
@@ -70,7 +73,7 @@ type Engine struct {
 	wg     sync.WaitGroup
 
 	qmu    sync.Mutex
-	queues map[string][]Change
+	queues map[string]*queue
 
 	readers readers
 	flights flights
@@ -97,7 +100,7 @@ func New(opts Options) (*Engine, error) {
 	}
 	e := &Engine{
 		opts:    opts,
-		queues:  make(map[string][]Change),
+		queues:  make(map[string]*queue),
 		readers: newReaders(),
 		flights: flights{open: make(map[string]*flight)},
 		health:  health{threshold: opts.HealthThreshold, log: opts.Log},
@@ -127,6 +130,7 @@ func (e *Engine) Relist(ctx context.Context, req Request) Result {
 	defer land()
 
 	res := Result{At: time.Now()}
+	reads := e.readAhead(req.Expect)
 	o, err := e.list(ctx, req.PodUID)
 	if err != nil {
 		res.Took, res.Err = time.Since(res.At), describe(err)
@@ -138,12 +142,13 @@ func (e *Engine) Relist(ctx context.Context, req Request) Result {
 			for i := range pc.Changes {
 				pc.Changes[i].Detection = detection(req, foundBy, &pc.Changes[i])
 			}
-			e.enqueue(pc.Pod.UID, pc.Changes)
+			e.enqueue(pc.Pod.UID, pc.Changes, reads)
 		})
 		if req.Reinspect && !tells(res.Changes) {
 			e.reinspected(req, o.At)
 		}
 	}
+	dropUnused(reads, res.Changes)
 	// A relist that its caller gave up on says nothing about the runtime.
 	if req.PodUID == "" && (res.Err == nil || !errors.Is(ctx.Err(), context.Canceled)) {
 		e.health.listed(res)
@@ -198,5 +203,5 @@ func (e *Engine) reinspected(req Request, at time.Time) {
 	e.enqueue(pod.UID, []Change{{
 		Type: event.PodSync, Pod: pod,
 		Detection: event.Detection{FoundBy: event.FoundEarly, ObservedAt: at},
-	}})
+	}}, nil)
 }

@@ -1,15 +1,30 @@
 package relist
 
+// queue holds a pod's changes until they are handed on, and the statuses that
+// were read ahead for them.
+type queue struct {
+	changes []Change
+	reads   map[string]*ahead
+}
+
 // enqueue hands on a pod's changes after those already queued for it. Each pod
 // with queued changes has one goroutine, so that pods do not wait for one
 // another.
-func (e *Engine) enqueue(uid string, changes []Change) {
+func (e *Engine) enqueue(uid string, changes []Change, reads map[string]*ahead) {
 	e.qmu.Lock()
 	defer e.qmu.Unlock()
-	waiting, busy := e.queues[uid]
-	e.queues[uid] = append(waiting, changes...)
-	if !busy {
-		e.wg.Go(func() { e.drain(uid) })
+	q := e.queues[uid]
+	if q == nil {
+		q = &queue{}
+		e.queues[uid] = q
+		e.wg.Go(func() { e.drain(uid, q) })
+	}
+	q.changes = append(q.changes, changes...)
+	for id, a := range reads {
+		if q.reads == nil {
+			q.reads = make(map[string]*ahead)
+		}
+		q.reads[id] = a
 	}
 }
 
@@ -17,19 +32,19 @@ func (e *Engine) enqueue(uid string, changes []Change) {
 // ones before waited for their details waits for its own together, so that a pod
 // whose statuses hang is late by twice the deadline at most, however often it
 // changes.
-func (e *Engine) drain(uid string) {
+func (e *Engine) drain(uid string, q *queue) {
 	for {
 		e.qmu.Lock()
-		changes := e.queues[uid]
-		if len(changes) == 0 {
+		now := *q
+		if len(now.changes) == 0 {
 			delete(e.queues, uid)
 			e.qmu.Unlock()
 			return
 		}
-		e.queues[uid] = nil
+		*q = queue{}
 		e.qmu.Unlock()
 
-		if changes = e.addDetails(e.ctx, changes); len(changes) > 0 {
+		if changes := e.addDetails(e.ctx, now.changes, now.reads); len(changes) > 0 {
 			e.opts.Sink(changes)
 		}
 	}

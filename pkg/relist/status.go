@@ -43,6 +43,7 @@ var (
 type reading struct {
 	id    string
 	want  event.State
+	ahead *ahead       // the status, asked for already; nil if it was not
 	first chan outcome // what the first try gave; buffered
 	more  chan bool    // whether the result is still wanted after that; buffered
 }
@@ -76,8 +77,8 @@ func newReaders() readers {
 // container that is still going on ends: a container that flaps while its status
 // hangs would pile them up, and the later one's answer holds all that the earlier
 // one's would have.
-func (e *Engine) startReading(id string, want event.State) *reading {
-	r := &reading{id: id, want: want, first: make(chan outcome, 1), more: make(chan bool, 1)}
+func (e *Engine) startReading(id string, want event.State, a *ahead) *reading {
+	r := &reading{id: id, want: want, ahead: a, first: make(chan outcome, 1), more: make(chan bool, 1)}
 	ctx, cancel := context.WithCancel(e.ctx)
 	mine := &cancelFunc{cancel}
 
@@ -104,7 +105,7 @@ func (e *Engine) startReading(id string, want event.State) *reading {
 
 // read reads one status, and keeps trying while the result is wanted.
 func (e *Engine) read(ctx context.Context, r *reading) {
-	st, err := e.fetchStatus(ctx, r.id, r.want)
+	st, err := e.firstStatus(ctx, r)
 	r.first <- outcome{st, err}
 	if !<-r.more {
 		return
@@ -128,8 +129,21 @@ func (e *Engine) read(ctx context.Context, r *reading) {
 		st, err = e.fetchStatus(ctx, r.id, r.want)
 	}
 	if c, ok := e.store.podSync(r.id, st); ok {
-		e.enqueue(c.Pod.UID, []Change{c})
+		e.enqueue(c.Pod.UID, []Change{c}, nil)
 	}
+}
+
+// firstStatus takes the status that was asked for ahead, if that will do, or makes
+// a call.
+func (e *Engine) firstStatus(ctx context.Context, r *reading) (*event.Status, error) {
+	if r.ahead != nil {
+		if s, err := r.ahead.await(ctx); err == nil {
+			if st, err := statusFrom(s, r.want); err == nil {
+				return st, nil
+			}
+		}
+	}
+	return e.fetchStatus(ctx, r.id, r.want)
 }
 
 // giveUp logs once that a status can't be read: when one can't, thousands may not.
@@ -162,6 +176,14 @@ func (e *Engine) fetchStatus(ctx context.Context, id string, want event.State) (
 
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
+	st, err := e.askStatus(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return statusFrom(st, want)
+}
+
+func (e *Engine) askStatus(ctx context.Context, id string) (*runtimeapi.ContainerStatus, error) {
 	resp, err := e.opts.Runtime.ContainerStatus(ctx, id, false)
 	if status.Code(err) == codes.NotFound {
 		return nil, errStatusGone
@@ -170,7 +192,7 @@ func (e *Engine) fetchStatus(ctx context.Context, id string, want event.State) (
 		//nolint:errorlint // Not %w: a deadline of the runtime's is a failure, not our being late.
 		return nil, fmt.Errorf("read status of container %s: %v", id, err)
 	}
-	return statusFrom(resp.GetStatus(), want)
+	return resp.GetStatus(), nil
 }
 
 func occupy(ctx context.Context, slots chan<- struct{}) error {

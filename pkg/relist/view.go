@@ -84,14 +84,23 @@ func (s *Store) generation() uint64 {
 // podScope is what is known of a pod before it is listed: how to find all of it.
 type podScope struct {
 	gen uint64
-	// sandboxes are the sandboxes that its records are or belong to.
-	sandboxes []string
+	// sandboxes are the sandboxes that its records are or belong to, done those whose
+	// containers have been listed.
+	sandboxes []podSandbox
+	done      []string
 	// byLabel: the kubelet's UID label may find sandboxes of it; byID are those
 	// that do not carry it.
 	byLabel bool
 	byID    []string
 	// loose are containers that name no sandbox.
 	loose []string
+}
+
+// podSandbox is a sandbox of a pod, and its recorded state; absent without a
+// record of its own.
+type podSandbox struct {
+	id    string
+	state state
 }
 
 // scope says how a pod is to be listed. An unknown one is taken to be labelled.
@@ -109,8 +118,12 @@ func (s *Store) scope(uid string) podScope {
 		switch {
 		case id == "":
 			sc.loose = append(sc.loose, rec.id())
-		case !slices.Contains(sc.sandboxes, id):
-			sc.sandboxes = append(sc.sandboxes, id)
+		case !slices.ContainsFunc(sc.sandboxes, func(sb podSandbox) bool { return sb.id == id }):
+			sb := podSandbox{id: id}
+			if home := s.items[id]; home != nil {
+				sb.state = home.state
+			}
+			sc.sandboxes = append(sc.sandboxes, sb)
 		}
 		if rec.container == nil {
 			if rec.labelled {
@@ -122,6 +135,14 @@ func (s *Store) scope(uid string) podScope {
 	}
 	sc.byLabel = labelled || len(sc.byID) == 0
 	return sc
+}
+
+// isContainer reports whether there is a record of a container of that ID.
+func (s *Store) isContainer(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rec := s.items[id]
+	return rec != nil && rec.container != nil
 }
 
 // Pod names a pod that has records.

@@ -83,7 +83,7 @@ func (s *Scheduler) lookAt(due []*pending, now time.Time) (looks []Look, wait ti
 		if !s.bucket.take(now) {
 			return looks, s.bucket.ready(now)
 		}
-		looks = append(looks, s.lookAtPod(p))
+		looks = append(looks, s.lookAtPod(p, now))
 	}
 	return looks, wait
 }
@@ -171,7 +171,7 @@ func (s *Scheduler) lookAtAll(reason Reason, now time.Time) Look {
 	return look
 }
 
-func (s *Scheduler) lookAtPod(p *pending) Look {
+func (s *Scheduler) lookAtPod(p *pending, now time.Time) Look {
 	s.number++
 	look := Look{
 		PodUID: p.key.uid, Reason: ReasonSignal, Reinspect: p.reinspect,
@@ -182,6 +182,11 @@ func (s *Scheduler) lookAtPod(p *pending) Look {
 	}
 	p.flight, p.patience = s.number, time.Time{}
 	p.addHints(look.hints)
+	for _, w := range p.watches {
+		if (w.expect == expectStarted || w.expect == expectExited) && !w.due.After(now) {
+			look.Expect = append(look.Expect, w.id)
+		}
+	}
 	s.podFlights++
 	return look
 }

@@ -32,6 +32,9 @@ type Look struct {
 	Reason Reason
 	// Reinspect asks for a PodSync if nothing turns out to have changed.
 	Reinspect bool
+	// Expect are the containers of which a start or an end was announced and is now
+	// expected to show.
+	Expect []string
 
 	number uint64
 	hints  map[string]Hint
