@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -182,10 +183,13 @@ func (c *Client) probe(ctx context.Context) (*grpc.ClientConn, *runtimeapi.Versi
 		return conn, version, nil
 	}
 	conn.Close()
-	switch status.Code(err) {
-	case codes.Unimplemented:
+	switch code := status.Code(err); {
+	case code == codes.Unavailable && strings.Contains(err.Error(), "server preface: http2:"):
+		// An answer, but not HTTP/2: the docker socket instead of cri-dockerd's, say.
+		err = fmt.Errorf("%w; is it the runtime's CRI socket? %w", ErrNotCRI, err)
+	case code == codes.Unimplemented:
 		err = fmt.Errorf("%w; is it the runtime's CRI socket, and is its CRI plugin enabled? %w", ErrNotCRI, err)
-	case codes.Unavailable, codes.DeadlineExceeded:
+	case code == codes.Unavailable, code == codes.DeadlineExceeded:
 		// It took our connection a moment ago and yet there is no HTTP/2 to be had.
 		err = fmt.Errorf("%w: it accepts connections but does not answer as a CRI runtime: %w", ErrUnavailable, err)
 	}

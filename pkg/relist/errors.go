@@ -31,7 +31,7 @@ func describe(err error) error {
 		return fmt.Errorf("%w: %w", ErrListTooLarge, err)
 	case code == codes.Internal && strings.Contains(strings.ToLower(msg), "utf-8"):
 		return fmt.Errorf("%w: %w", ErrInvalidUTF8, err)
-	case code == codes.Unavailable:
+	case code == codes.Unavailable && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrNotCRI):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -60,6 +61,8 @@ type fakeRuntime struct {
 	// onList and onStatus, when not nil, are called before an answer is given.
 	onList   func(ctx context.Context) error
 	onStatus func(ctx context.Context, id string) error
+	// slowContainers is how long listing containers takes.
+	slowContainers time.Duration
 	// never are containers that have no start time.
 	never map[string]bool
 	// reading counts the status reads under way, most the most at once, reads all.
@@ -79,6 +82,7 @@ func (r *fakeRuntime) ListPodSandbox(ctx context.Context, f *runtimeapi.PodSandb
 }
 
 func (r *fakeRuntime) ListContainers(ctx context.Context, f *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	time.Sleep(r.slowContainers) // in a bubble
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.list.ListContainers(ctx, f)
@@ -129,6 +133,23 @@ func (r *fakeRuntime) pod(uid string) {
 		Id: "sandbox-" + uid, Labels: map[string]string{labelPodUID: uid},
 		Metadata: &runtimeapi.PodSandboxMetadata{Uid: uid, Name: uid},
 	})
+}
+
+// sandbox puts a pod's sandbox into a state.
+func (r *fakeRuntime) sandbox(uid string, st runtimeapi.PodSandboxState) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, sb := range r.list.sandboxes {
+		if sb.Id == "sandbox-"+uid {
+			r.list.sandboxes[i] = &runtimeapi.PodSandbox{Id: sb.Id, Labels: sb.Labels, Metadata: sb.Metadata, State: st}
+		}
+	}
+}
+
+func (r *fakeRuntime) dropSandbox(uid string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list.sandboxes = slices.DeleteFunc(r.list.sandboxes, func(sb *runtimeapi.PodSandbox) bool { return sb.Id == "sandbox-"+uid })
 }
 
 // set puts a pod's container into a state, and adds it if it is new.

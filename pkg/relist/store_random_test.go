@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 // running, exited, gone. Listings of it take time, overlap and are applied in any
 // order.
 type world struct {
+	// mu orders the calls of a listing that come at once; in which order is not the
+	// seed's to say.
+	mu    sync.Mutex
 	rng   *rand.Rand
 	lists listRuntime
 	next  int
@@ -74,12 +78,16 @@ func (w *world) turns(n int) {
 
 // The world is a Runtime in which time passes before and after each answer.
 func (w *world) ListPodSandbox(ctx context.Context, f *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.turns(2)
 	defer w.turns(2)
 	return w.lists.ListPodSandbox(ctx, f)
 }
 
 func (w *world) ListContainers(ctx context.Context, f *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.turns(2)
 	defer w.turns(2)
 	return w.lists.ListContainers(ctx, f)
