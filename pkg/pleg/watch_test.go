@@ -224,7 +224,7 @@ func TestEndWhileAllHangs(t *testing.T) {
 	s.await(sandbox, event.SandboxStarted)
 	s.rt.Faults().Add(embedded.Fault{Method: "ContainerStatus", Hang: true})
 	s.container(sandbox, config, "main", 0, "run")
-	check(t, s.rt.WaitCalls(t.Context(), "ContainerStatus", func(c embedded.CallStats) bool { return c.InFlight > 0 }))
+	until(t, "the start is seen", func() bool { return s.metric("running_containers", "running") == 1 })
 	s.rt.Faults().Add(embedded.Fault{Hang: true})
 	s.g.RequestRelist("")
 	check(t, s.rt.WaitCalls(t.Context(), "ListPodSandbox", func(c embedded.CallStats) bool { return c.InFlight > 0 }))

@@ -219,7 +219,7 @@ func TestClientNotCRI(t *testing.T) {
 	go func() { defer close(done); web.Serve(l) }()
 	defer func() { web.Close(); <-done }()
 	err = newClient(t, path).Connect(t.Context())
-	if !errors.Is(err, ErrNotCRI) || !strings.Contains(err.Error(), "is it the runtime's CRI socket?") {
+	if !errors.Is(err, ErrNotCRI) || !strings.Contains(err.Error(), "but HTTP/1; is it the runtime's CRI socket?") {
 		t.Errorf("a web server: %v", err)
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -184,9 +184,8 @@ func (c *Client) probe(ctx context.Context) (*grpc.ClientConn, *runtimeapi.Versi
 	}
 	conn.Close()
 	switch code := status.Code(err); {
-	case code == codes.Unavailable && strings.Contains(err.Error(), "server preface: http2:"):
-		// An answer, but not HTTP/2: the docker socket instead of cri-dockerd's, say.
-		err = fmt.Errorf("%w; is it the runtime's CRI socket? %w", ErrNotCRI, err)
+	case code == codes.Unavailable && c.speaksHTTP1(ctx):
+		err = fmt.Errorf("%w but HTTP/1; is it the runtime's CRI socket? %w", ErrNotCRI, err)
 	case code == codes.Unimplemented:
 		err = fmt.Errorf("%w; is it the runtime's CRI socket, and is its CRI plugin enabled? %w", ErrNotCRI, err)
 	case code == codes.Unavailable, code == codes.DeadlineExceeded:
@@ -194,6 +193,25 @@ func (c *Client) probe(ctx context.Context) (*grpc.ClientConn, *runtimeapi.Versi
 		err = fmt.Errorf("%w: it accepts connections but does not answer as a CRI runtime: %w", ErrUnavailable, err)
 	}
 	return nil, nil, err
+}
+
+// speaksHTTP1 reports whether an HTTP/1 server answers at the socket: dockerd at
+// its own socket, where cri-dockerd's was meant, is the common mistake. gRPC's
+// error tells only sometimes: it may stumble over the closed connection first.
+func (c *Client) speaksHTTP1(ctx context.Context) bool {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.path)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	const request, answer = "OPTIONS * HTTP/1.0\r\n\r\n", "HTTP/1."
+	if _, err := conn.Write([]byte(request)); err != nil {
+		return false
+	}
+	got := make([]byte, len(answer))
+	_, err = io.ReadFull(conn, got)
+	return err == nil && string(got) == answer
 }
 
 // quiet keeps cri-client from logging through klog what is returned to us as an
