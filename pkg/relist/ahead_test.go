@@ -60,7 +60,7 @@ func TestReadAhead(t *testing.T) {
 				once.Do(func() { b.set("p", "c", isExited) })
 				return nil
 			}
-			b.fakeRuntime.slowContainers = 2 * time.Millisecond
+			b.slowContainers = 2 * time.Millisecond
 			b.expecting("p", "c")
 			if got := codes(b); !slices.Equal(got, []int32{3}) || b.reads != 2 {
 				b.Errorf("exit codes %v with %d reads, want one and two", got, b.reads)
