@@ -18,11 +18,14 @@ type podWant struct {
 type containerWant struct {
 	id, name string
 	attempt  uint32
-	exit     int32
+	exit     int32 // or anyExit
 	// hasty: the container may be removed before its exit code can be read, or its
 	// start seen.
 	hasty bool
 }
+
+// anyExit is the code of a container that ended while nobody could take its code.
+const anyExit = -1
 
 // removed reports whether the last sandbox of the pod is gone.
 func (w podWant) removed(events []event.Event) bool {
@@ -96,7 +99,7 @@ func (w containerWant) check(told []event.Event, synced *event.Status) error {
 	case w.hasty && died.StatusMissing == event.StatusGone:
 	case status == nil || status.ExitCode == nil:
 		return fmt.Errorf("died without an exit code (%s)", died.StatusMissing)
-	case *status.ExitCode != w.exit:
+	case w.exit != anyExit && *status.ExitCode != w.exit:
 		return fmt.Errorf("died with exit code %d, want %d", *status.ExitCode, w.exit)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -47,6 +48,47 @@ func TestContainersFromBefore(t *testing.T) {
 	s.seen(live, event.ContainerDied)
 	s.must(p.Remove(s.ctx))
 	want := wantPod(p, wantContainer(live, 143), wantContainer(dead, 7))
+	for _, a := range s.arms {
+		a.await(t, "removal", want.removed)
+		want.check(t, a.name, a.ofPod(p.UID))
+	}
+}
+
+// TestRuntimeRestart kills the runtime under its containers and starts it again:
+// who lives on is not told as dead, and who died meanwhile is, once.
+func TestRuntimeRestart(t *testing.T) {
+	rt := runtimetest.Start(t, testruntime.Options{})
+	s := &stage{TB: t, ctx: t.Context(), rt: rt}
+	for name, triggers := range triggerChoices() {
+		s.arms = append(s.arms, startArm(t, rt, name, pleg.Options{Triggers: triggers, RelistPeriod: time.Second}))
+	}
+	p := s.pod(testruntime.PodSpec{Name: "restart"})
+	live := s.container(p, "live", 0, "sleep")
+	dies := s.container(p, "dies", 0, "ignore-term")
+	s.seen(live, event.ContainerStarted)
+	s.seen(dies, event.ContainerStarted)
+	s.must(live.Ready(s.ctx))
+	pid, err := dies.HostPid(s.ctx)
+	s.must(err)
+
+	rt.Kill()
+	for _, a := range s.arms {
+		waitFor(t, "a failed relist of "+a.name, func() error {
+			if n := a.counts(t).failed; n == 0 {
+				return fmt.Errorf("none yet")
+			}
+			return nil
+		})
+	}
+	s.must(syscall.Kill(pid, syscall.SIGKILL))
+	s.must(rt.Restart(s.ctx))
+	s.seen(dies, event.ContainerDied)
+	s.notSeen(live, event.ContainerDied)
+
+	s.must(live.Stop(s.ctx, 10*time.Second))
+	s.seen(live, event.ContainerDied)
+	s.must(p.Remove(s.ctx))
+	want := wantPod(p, wantContainer(live, 143), wantContainer(dies, anyExit))
 	for _, a := range s.arms {
 		a.await(t, "removal", want.removed)
 		want.check(t, a.name, a.ofPod(p.UID))
@@ -104,7 +146,7 @@ func firstNumber(s string) int {
 }
 
 // counts are an arm's counters that a test looks at.
-type counts struct{ relists, early, lost float64 }
+type counts struct{ relists, early, failed, lost float64 }
 
 func (a *arm) counts(t testing.TB) counts {
 	t.Helper()
@@ -122,6 +164,9 @@ func (a *arm) counts(t testing.TB) counts {
 			switch f.GetName() {
 			case "hybrid_pleg_relists_total":
 				c.relists += m.GetCounter().GetValue()
+				if label["result"] != "ok" {
+					c.failed += m.GetCounter().GetValue()
+				}
 				if label["reason"] == "signal" {
 					c.early += m.GetCounter().GetValue()
 				}
