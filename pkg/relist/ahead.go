@@ -36,36 +36,24 @@ func (e *Engine) readAhead(ids []string) map[string]*ahead {
 		default:
 			return out
 		}
+		select {
+		case e.readers.slots <- struct{}{}:
+		default:
+			<-e.readers.calls
+			return out
+		}
 		a := &ahead{done: make(chan struct{})}
 		var ctx context.Context
 		ctx, a.cancel = context.WithTimeout(e.ctx, statusTimeout)
 		out[id] = a
 		e.wg.Go(func() {
 			defer func() { <-e.readers.calls }()
+			defer e.readers.leaveSlot()()
 			a.status, a.err = e.askStatus(ctx, id)
 			close(a.done)
 		})
 	}
 	return out
-}
-
-// dropUnused ends the readings that no change wants.
-func dropUnused(reads map[string]*ahead, pods []PodChanges) {
-	if len(reads) == 0 {
-		return
-	}
-	wanted := make(map[string]bool)
-	for _, pc := range pods {
-		for id := range wantsStatus(pc.Changes) {
-			wanted[id] = true
-		}
-	}
-	for id, a := range reads {
-		if !wanted[id] {
-			a.cancel()
-			delete(reads, id)
-		}
-	}
 }
 
 // await returns what was read.

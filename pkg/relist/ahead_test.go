@@ -3,6 +3,7 @@ package relist
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -180,4 +181,93 @@ func TestListedAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReadAheadIsBounded has many pods' details read ahead at once.
+func TestReadAheadIsBounded(t *testing.T) {
+	onBench(t, Options{}, func(b *bench) {
+		b.pods(20)
+		for i := range 80 {
+			b.set(fmt.Sprintf("p%d", i%20), fmt.Sprintf("c%d", i), isRunning)
+		}
+		b.relist("")
+		b.most = 0
+		b.onStatus = func(context.Context, string) error { time.Sleep(slotTime - time.Millisecond); return nil }
+		var wg sync.WaitGroup
+		for p := range 20 {
+			var ids []string
+			for i := p; i < 80; i += 20 {
+				ids = append(ids, fmt.Sprintf("c%d", i))
+				b.set(fmt.Sprintf("p%d", p), fmt.Sprintf("c%d", i), isExited)
+			}
+			wg.Go(func() { b.engine.Relist(b.Context(), Request{PodUID: fmt.Sprintf("p%d", p), Expect: ids}) })
+		}
+		wg.Wait()
+		b.pass(time.Minute)
+		if b.most > statusSlots {
+			b.Errorf("%d status reads at once, want %d at most", b.most, statusSlots)
+		}
+	})
+}
+
+// TestReadAheadEnds has a pod flap while its statuses hang: what was read ahead
+// must not pile up.
+func TestReadAheadEnds(t *testing.T) {
+	onBench(t, Options{StatusDeadline: time.Hour}, func(b *bench) {
+		b.pod("p")
+		b.set("p", "other", isCreated)
+		b.set("p", "c", isRunning)
+		b.relist("")
+		release := b.hang("c", "other")
+		defer release()
+		b.set("p", "other", isRunning)
+		b.relist("p") // the pod's queue waits from here on
+		for range 10 {
+			b.set("p", "c", isExited)
+			b.expecting("p", "c")
+			b.set("p", "c", isRunning)
+			b.expecting("p", "c")
+		}
+		if b.reading > 2 {
+			b.Errorf("%d reads are going on, want one a container", b.reading)
+		}
+		b.drop("c")
+		b.expecting("p", "c")
+		if calls := len(b.engine.readers.calls); calls > 2 {
+			b.Errorf("%d calls are held, want one a container", calls)
+		}
+	})
+}
+
+// TestReadAheadOfTheRemoved keeps the exit code of a container that is gone by
+// the time it is listed.
+func TestReadAheadOfTheRemoved(t *testing.T) {
+	onBench(t, Options{}, func(b *bench) {
+		b.pod("p")
+		b.set("p", "c", isRunning)
+		b.relist("")
+		b.told = nil
+		b.set("p", "c", isExited)
+		b.onList = func(context.Context) error { time.Sleep(time.Millisecond); b.drop("c"); return nil }
+		b.slowContainers = 2 * time.Millisecond
+		b.expecting("p", "c")
+		b.want("p ContainerDied c (app/0) running -> exited code=3", "p ContainerRemoved c (app/0) exited -> non-existent")
+	})
+}
+
+// TestListingFailsFast has one call of a pod's listing fail while another hangs.
+func TestListingFailsFast(t *testing.T) {
+	onBench(t, Options{}, func(b *bench) {
+		b.pod("p")
+		b.set("p", "c", isRunning)
+		b.relist("")
+		boom := errors.New("no list")
+		b.onList = func(context.Context) error { return boom }
+		b.hangContainers = true
+		began := time.Now()
+		res := b.engine.Relist(b.Context(), Request{PodUID: "p"})
+		if !errors.Is(res.Err, boom) || time.Since(began) != 0 {
+			b.Errorf("failed after %s with %v", time.Since(began), res.Err)
+		}
+	})
 }

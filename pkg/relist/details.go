@@ -10,10 +10,15 @@ import (
 // addDetails puts into a pod's changes what a listing does not tell. It takes
 // no longer than the status deadline.
 func (e *Engine) addDetails(ctx context.Context, changes []Change, reads map[string]*ahead) []Change {
-	want := wantsStatus(changes)
+	want := wantsStatus(changes, reads)
+	for id, a := range reads {
+		if _, wanted := want[id]; !wanted {
+			a.cancel()
+		}
+	}
 	readings := make([]*reading, 0, len(want))
-	for id, st := range want {
-		readings = append(readings, e.startReading(id, st, reads[id]))
+	for id, w := range want {
+		readings = append(readings, e.startReading(&reading{id: id, want: w.state, ahead: reads[id], onlyAhead: w.removed}))
 	}
 
 	deadline, cancel := context.WithTimeout(ctx, e.opts.StatusDeadline)
@@ -42,47 +47,48 @@ func (r *reading) await(ctx context.Context) outcome {
 	}
 }
 
+// wanted is the status that a change wants: what it must show, and whether the
+// container has been removed since, so that only what was read ahead can tell.
+type wanted struct {
+	state   event.State
+	removed bool
+}
+
 // wantsStatus says of which containers among a pod's changes the details are to
-// be read, and which state they must show.
-func wantsStatus(changes []Change) map[string]event.State {
-	want := make(map[string]event.State)
+// be had.
+func wantsStatus(changes []Change, reads map[string]*ahead) map[string]wanted {
+	want := make(map[string]wanted)
 	for i := range changes {
 		switch c := &changes[i]; c.Type {
 		case event.ContainerStarted, event.ContainerDied:
-			want[c.Container.ID] = c.To
+			want[c.Container.ID] = wanted{state: c.To}
 		case event.ContainerRemoved:
-			delete(want, c.Container.ID)
+			if w, ok := want[c.Container.ID]; ok && reads[c.Container.ID] != nil {
+				w.removed = true
+				want[c.Container.ID] = w
+			} else {
+				delete(want, c.Container.ID)
+			}
 		}
 	}
 	return want
 }
 
-// fillIn completes changes with what was read. A start that was inferred is
-// dropped when the status says that there was none: the runtime failed to start
-// the container and called it exited.
+// fillIn completes changes with what was read.
 func fillIn(changes []Change, got map[string]outcome) []Change {
-	out := changes[:0]
-	var neverRan map[string]event.State
-	for _, c := range changes {
-		if c.Container == nil || c.Type != event.ContainerStarted && c.Type != event.ContainerDied {
-			out = append(out, c)
+	for i := range changes {
+		c := &changes[i]
+		if c.Type != event.ContainerStarted && c.Type != event.ContainerDied {
 			continue
 		}
-		id := c.Container.ID
-		o, read := got[id]
+		o, read := got[c.Container.ID]
 		switch {
 		case !read || errors.Is(o.err, errStatusGone):
 			c.StatusMissing = event.StatusGone
-		case errors.Is(o.err, context.DeadlineExceeded):
+		case errors.Is(o.err, context.DeadlineExceeded), errors.Is(o.err, context.Canceled):
 			c.StatusMissing = event.StatusLate
 		case o.err != nil:
 			c.StatusMissing = event.StatusFailed
-		case c.Inferred && o.status.StartedAt.IsZero():
-			if neverRan == nil {
-				neverRan = make(map[string]event.State)
-			}
-			neverRan[id] = c.From
-			continue
 		case c.Type == event.ContainerStarted:
 			c.Status = beforeExit(o.status)
 		case o.status.ExitCode == nil: // it runs again; how it ended is lost
@@ -90,13 +96,8 @@ func fillIn(changes []Change, got map[string]outcome) []Change {
 		default:
 			c.Status = o.status
 		}
-		if from, ok := neverRan[id]; ok {
-			c.From = from
-			delete(neverRan, id)
-		}
-		out = append(out, c)
 	}
-	return out
+	return changes
 }
 
 // beforeExit is what s says of a container that has started, without what it says

@@ -60,10 +60,12 @@ func TestInferredStart(t *testing.T) {
 			"p ContainerStarted c (app/0) non-existent -> running inferred",
 			"p ContainerDied c (app/0) running -> exited code=3",
 			"p ContainerCreated failed (app/0) non-existent -> created")
-		// The runtime failed to start it, and calls it exited.
+		// The runtime failed to start it, and calls it exited. Told as any other: a
+		// Died is never told without a Started.
 		b.set("p", "failed", isExited)
 		b.relist("p")
-		b.want("p ContainerDied failed (app/0) created -> exited code=3")
+		b.want("p ContainerStarted failed (app/0) created -> running inferred",
+			"p ContainerDied failed (app/0) running -> exited code=3")
 	})
 }
 

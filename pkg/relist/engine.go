@@ -148,7 +148,9 @@ func (e *Engine) Relist(ctx context.Context, req Request) Result {
 			e.reinspected(req, o.At)
 		}
 	}
-	dropUnused(reads, res.Changes)
+	for _, a := range reads { // which no change wants
+		a.cancel()
+	}
 	// A relist that its caller gave up on says nothing about the runtime.
 	if req.PodUID == "" && (res.Err == nil || !errors.Is(ctx.Err(), context.Canceled)) {
 		e.health.listed(res)
@@ -183,6 +185,9 @@ func detection(req Request, foundBy event.FoundBy, c *Change) event.Detection {
 	d := event.Detection{FoundBy: foundBy, ObservedAt: c.Detection.ObservedAt}
 	if req.Hint != nil && foundBy == event.FoundEarly {
 		d.Trigger, d.SignalAt = req.Hint(c.Pod.UID, c.ItemID())
+		if !d.SignalAt.IsZero() {
+			d.SignalAt = d.SignalAt.UTC()
+		}
 	}
 	return d
 }
@@ -202,6 +207,6 @@ func (e *Engine) reinspected(req Request, at time.Time) {
 	}
 	e.enqueue(pod.UID, []Change{{
 		Type: event.PodSync, Pod: pod,
-		Detection: event.Detection{FoundBy: event.FoundEarly, ObservedAt: at},
+		Detection: event.Detection{FoundBy: event.FoundEarly, ObservedAt: at.UTC()},
 	}}, nil)
 }

@@ -63,6 +63,8 @@ type fakeRuntime struct {
 	onStatus func(ctx context.Context, id string) error
 	// slowContainers is how long listing containers takes.
 	slowContainers time.Duration
+	// hangContainers makes it hang until its context ends.
+	hangContainers bool
 	// never are containers that have no start time.
 	never map[string]bool
 	// reading counts the status reads under way, most the most at once, reads all.
@@ -83,6 +85,10 @@ func (r *fakeRuntime) ListPodSandbox(ctx context.Context, f *runtimeapi.PodSandb
 
 func (r *fakeRuntime) ListContainers(ctx context.Context, f *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	time.Sleep(r.slowContainers) // in a bubble
+	if r.hangContainers {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.list.ListContainers(ctx, f)

@@ -41,6 +41,10 @@ func listPod(ctx context.Context, rt Runtime, s *Store, uid string) (*Observatio
 		return o, listPodUnfiltered(ctx, rt, scope, o)
 	}
 
+	// What is still being listed when a call has failed is of no use.
+	caller := ctx
+	ctx, cancel := context.WithCancelCause(caller)
+	defer cancel(nil)
 	type listed struct {
 		containers []*runtimeapi.Container
 		err        error
@@ -50,11 +54,16 @@ func listPod(ctx context.Context, rt Runtime, s *Store, uid string) (*Observatio
 		early[i] = make(chan listed, 1)
 		go func() {
 			var l listed
-			l.containers, l.err = listContainersOf(ctx, rt, sb.id)
+			if l.containers, l.err = listContainersOf(ctx, rt, sb.id); l.err != nil {
+				cancel(l.err)
+			}
 			early[i] <- l
 		}()
 	}
 	err := listSandboxesOf(ctx, rt, scope, o)
+	if err != nil {
+		cancel(err)
+	}
 	for i, sb := range scope.sandboxes {
 		l := <-early[i]
 		if err = cmp.Or(err, l.err); err == nil && sb.stillLives(o) {
@@ -63,6 +72,9 @@ func listPod(ctx context.Context, rt Runtime, s *Store, uid string) (*Observatio
 		}
 	}
 	if err != nil {
+		if first := context.Cause(ctx); caller.Err() == nil && first != nil {
+			err = first // the others only say that they were cancelled
+		}
 		return nil, err
 	}
 	for _, id := range scope.sandboxIDs(o) {

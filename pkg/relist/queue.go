@@ -9,7 +9,7 @@ type queue struct {
 
 // enqueue hands on a pod's changes after those already queued for it. Each pod
 // with queued changes has one goroutine, so that pods do not wait for one
-// another.
+// another. It takes out of reads what the changes want.
 func (e *Engine) enqueue(uid string, changes []Change, reads map[string]*ahead) {
 	e.qmu.Lock()
 	defer e.qmu.Unlock()
@@ -20,7 +20,18 @@ func (e *Engine) enqueue(uid string, changes []Change, reads map[string]*ahead) 
 		e.wg.Go(func() { e.drain(uid, q) })
 	}
 	q.changes = append(q.changes, changes...)
-	for id, a := range reads {
+	if len(reads) == 0 {
+		return
+	}
+	for id := range wantsStatus(changes, reads) {
+		a := reads[id]
+		if a == nil {
+			continue
+		}
+		delete(reads, id)
+		if before := q.reads[id]; before != nil {
+			before.cancel()
+		}
 		if q.reads == nil {
 			q.reads = make(map[string]*ahead)
 		}

@@ -43,9 +43,11 @@ var (
 type reading struct {
 	id    string
 	want  event.State
-	ahead *ahead       // the status, asked for already; nil if it was not
-	first chan outcome // what the first try gave; buffered
-	more  chan bool    // whether the result is still wanted after that; buffered
+	ahead *ahead // the status, asked for already; nil if it was not
+	// onlyAhead: the container has been removed, so that asking is in vain.
+	onlyAhead bool
+	first     chan outcome // what the first try gave; buffered
+	more      chan bool    // whether the result is still wanted after that; buffered
 }
 
 type outcome struct {
@@ -77,8 +79,9 @@ func newReaders() readers {
 // container that is still going on ends: a container that flaps while its status
 // hangs would pile them up, and the later one's answer holds all that the earlier
 // one's would have.
-func (e *Engine) startReading(id string, want event.State, a *ahead) *reading {
-	r := &reading{id: id, want: want, ahead: a, first: make(chan outcome, 1), more: make(chan bool, 1)}
+func (e *Engine) startReading(r *reading) *reading {
+	r.first, r.more = make(chan outcome, 1), make(chan bool, 1)
+	id := r.id
 	ctx, cancel := context.WithCancel(e.ctx)
 	mine := &cancelFunc{cancel}
 
@@ -137,11 +140,18 @@ func (e *Engine) read(ctx context.Context, r *reading) {
 // a call.
 func (e *Engine) firstStatus(ctx context.Context, r *reading) (*event.Status, error) {
 	if r.ahead != nil {
-		if s, err := r.ahead.await(ctx); err == nil {
+		s, err := r.ahead.await(ctx)
+		if errors.Is(err, errStatusGone) {
+			return nil, err
+		}
+		if err == nil {
 			if st, err := statusFrom(s, r.want); err == nil {
 				return st, nil
 			}
 		}
+	}
+	if r.onlyAhead {
+		return nil, errStatusGone
 	}
 	return e.fetchStatus(ctx, r.id, r.want)
 }
@@ -169,10 +179,7 @@ func (e *Engine) fetchStatus(ctx context.Context, id string, want event.State) (
 	if err := occupy(ctx, e.readers.slots); err != nil {
 		return nil, err
 	}
-	release := sync.OnceFunc(func() { <-e.readers.slots })
-	defer release()
-	timer := time.AfterFunc(slotTime, release)
-	defer timer.Stop()
+	defer e.readers.leaveSlot()()
 
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -193,6 +200,14 @@ func (e *Engine) askStatus(ctx context.Context, id string) (*runtimeapi.Containe
 		return nil, fmt.Errorf("read status of container %s: %v", id, err)
 	}
 	return resp.GetStatus(), nil
+}
+
+// leaveSlot frees the caller's slot after slotTime, or when the returned function is
+// called.
+func (r *readers) leaveSlot() (now func()) {
+	release := sync.OnceFunc(func() { <-r.slots })
+	timer := time.AfterFunc(slotTime, release)
+	return func() { timer.Stop(); release() }
 }
 
 func occupy(ctx context.Context, slots chan<- struct{}) error {
@@ -233,5 +248,5 @@ func unixNano(ns int64) time.Time {
 	if ns <= 0 {
 		return time.Time{}
 	}
-	return time.Unix(0, ns)
+	return time.Unix(0, ns).UTC()
 }

@@ -264,10 +264,10 @@ func (st step) change(at time.Time) Change {
 		From:      st.from.event(),
 		To:        st.to.event(),
 		Inferred:  st.verb == startedUnseen,
-		Detection: event.Detection{ObservedAt: at},
+		Detection: event.Detection{ObservedAt: at.UTC()},
 	}
 	if rec.createdAt > 0 {
-		c.CreatedAt = time.Unix(0, rec.createdAt)
+		c.CreatedAt = time.Unix(0, rec.createdAt).UTC()
 	}
 	return c
 }
