@@ -39,7 +39,11 @@ func Apply(path string, data []byte, flags *pflag.FlagSet, except ...string) err
 	case err != nil:
 		return fmt.Errorf("%w: %s: %w", ErrConfig, path, err)
 	}
-	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
+	switch err := dec.Decode(&second); {
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		return fmt.Errorf("%w: %s: %w", ErrConfig, path, err)
+	default:
 		return fmt.Errorf("%w: %s:%d: put all settings into one YAML document", ErrConfig, path, second.Line)
 	}
 	root := doc.Content[0]
@@ -104,7 +108,7 @@ func text(n *yaml.Node) (string, error) {
 	case yaml.SequenceNode:
 		words := make([]string, len(n.Content))
 		for i, item := range n.Content {
-			if item.Kind != yaml.ScalarNode {
+			if item.Kind != yaml.ScalarNode || item.Tag == "!!null" {
 				return "", errors.New("a list may hold only plain values")
 			}
 			words[i] = item.Value

@@ -196,10 +196,11 @@ func scenarios() []scenario {
 				return nil
 			})
 			for _, a := range s.arms {
+				before := uint64(len(a.told()))
 				a.g.RequestReinspect(p.UID)
 				a.await(s, "PodSync", func(events []event.Event) bool {
 					for _, e := range events {
-						if e.Type == event.PodSync && e.Pod.UID == p.UID {
+						if e.Type == event.PodSync && e.Pod.UID == p.UID && e.Container == nil && e.Sequence > before {
 							return true
 						}
 					}

@@ -50,9 +50,6 @@ type Resolver struct {
 	Sockets []string
 }
 
-// ErrUsage marks an endpoint that can't be one.
-var ErrUsage = errors.New("unusable runtime endpoint")
-
 // Resolve finds out what an endpoint given by a user stands for: auto, embedded,
 // unix:///path or an absolute path.
 func (r Resolver) Resolve(ctx context.Context, given string) (Choice, error) {
@@ -106,7 +103,7 @@ func asURL(given string) (Choice, error) {
 	case strings.HasPrefix(given, "/"):
 		return Choice{Endpoint: "unix://" + given}, nil
 	default:
-		return Choice{}, fmt.Errorf("%w %q: give auto, embedded, or the runtime's socket as unix:///path", ErrUsage, given)
+		return Choice{}, fmt.Errorf("unusable runtime endpoint %q: give auto, embedded, or the runtime's socket as unix:///path", given)
 	}
 }
 

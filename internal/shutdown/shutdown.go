@@ -6,8 +6,14 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
+	"time"
 )
+
+// sameSignal is how soon after the first a signal is the first told twice: timeout(1)
+// signals its child and then its group, a terminal and a supervisor may each send one.
+const sameSignal = 100 * time.Millisecond
 
 // Context returns a context that ends with the first SIGINT, SIGTERM or SIGHUP
 // (the terminal was closed). The second calls exit with 128 plus the signal's
@@ -30,11 +36,16 @@ func Context(parent context.Context, exit func(code int)) (ctx context.Context, 
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for first := true; ; first = false {
+		var first time.Time
+		for {
 			select {
 			case s := <-signals:
-				if first {
+				if first.IsZero() {
+					first = time.Now()
 					cancel()
+					continue
+				}
+				if time.Since(first) < sameSignal {
 					continue
 				}
 				code := 128
@@ -48,10 +59,10 @@ func Context(parent context.Context, exit func(code int)) (ctx context.Context, 
 			}
 		}
 	}()
-	return ctx, func() {
+	return ctx, sync.OnceFunc(func() {
 		signal.Stop(signals)
 		close(done)
 		<-ended
 		cancel()
-	}
+	})
 }

@@ -40,17 +40,40 @@ func TestSignals(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatalf("%s did not end the context", test.first)
 		}
-		send(t, test.second)
-		select {
-		case code := <-exits:
-			if code != test.code {
-				t.Errorf("%s, %s: exit %d, want %d", test.first, test.second, code, test.code)
-			}
-		case <-time.After(time.Minute):
-			t.Fatalf("%s did not end the program", test.second)
+		// Sent again and again: one that comes too soon counts as the first told twice.
+		code := again(t, test.second, exits)
+		if code != test.code {
+			t.Errorf("%s, %s: exit %d, want %d", test.first, test.second, code, test.code)
 		}
 		stop()
 	}
+}
+
+func again(t *testing.T, s syscall.Signal, exits <-chan int) int {
+	t.Helper()
+	tick := time.NewTicker(sameSignal / 4)
+	defer tick.Stop()
+	timeout := time.After(time.Minute)
+	for {
+		select {
+		case <-tick.C:
+			send(t, s)
+		case code := <-exits:
+			return code
+		case <-timeout:
+			t.Fatalf("%s did not end the program", s)
+		}
+	}
+}
+
+// TestToldTwice is what timeout(1) does: it signals its child and then its group.
+func TestToldTwice(t *testing.T) {
+	ctx, stop := Context(context.Background(), func(code int) { t.Errorf("exit %d", code) })
+	send(t, syscall.SIGTERM)
+	<-ctx.Done()
+	send(t, syscall.SIGTERM)
+	stop()
+	stop() // as any cancel function may be
 }
 
 func TestNoSignal(t *testing.T) {

@@ -20,8 +20,8 @@ type Generator interface {
 // Handler serves /metrics, /healthz and /readyz.
 //
 // /healthz answers 200 while the generator is healthy, and 503 with the reason
-// otherwise. It is for liveness, so a runtime that has not come up yet is no
-// reason for a restart: before the first listing it answers 200 for the grace
+// otherwise. So that a runtime that takes its time to come up is no reason for a
+// restart, before the first listing it answers 200 for the grace
 // period. /readyz answers 200 from the first good listing on, with how each
 // trigger is doing.
 func Handler(g Generator, metrics prometheus.Gatherer, grace time.Duration) http.Handler {

@@ -114,7 +114,8 @@ const (
 	// StatusGone: the container was removed before its details could be read.
 	StatusGone StatusMissing = "gone"
 	// StatusLate: the runtime did not answer in time. A PodSync for the same
-	// container follows when it does.
+	// container follows when it does, unless the container is removed, or the
+	// generator ends, before.
 	StatusLate StatusMissing = "late"
 	// StatusFailed: the runtime answered with an error. A PodSync for the same
 	// container follows when it answers properly.
@@ -126,7 +127,8 @@ type FoundBy string
 
 // The kinds of relist.
 const (
-	// FoundEarly: a relist that a trigger or a caller asked for.
+	// FoundEarly: a relist that a trigger or a caller asked for; for a PodSync, also
+	// details that came after their event.
 	FoundEarly FoundBy = "early"
 	// FoundPeriodic: the relist that comes round by itself.
 	FoundPeriodic FoundBy = "periodic"

@@ -95,7 +95,7 @@ var ErrRunTwice = errors.New("a generator runs only once")
 
 // Run generates events until ctx ends, and returns nil then, having ended all
 // that it started; watchers are told [merge.ErrClosed] once they have got what
-// is in the journal. It may be called once.
+// is in the journal. It may be called once. Its metrics are unregistered at its end.
 func (g *Generator) Run(ctx context.Context) error {
 	if g.running.Swap(true) {
 		return ErrRunTwice
@@ -103,6 +103,9 @@ func (g *Generator) Run(ctx context.Context) error {
 	g.loop.Run(ctx)
 	g.engine.Close()
 	g.log.Close()
+	if g.opts.Registerer != nil {
+		g.opts.Registerer.Unregister(g.metrics)
+	}
 	if g.client != nil {
 		return g.client.Close()
 	}

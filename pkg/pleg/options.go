@@ -69,8 +69,8 @@ type Options struct {
 	JournalEvents int
 	JournalBytes  int64
 
-	// OnEvent is called for each event, in order, before watchers are woken. It
-	// must be quick, and must not call the generator.
+	// OnEvent is called for each event, in order, when watchers can see it. It must be
+	// quick, and must not call the generator.
 	OnEvent func(*event.Event)
 	// Registerer takes the metrics; nil: there are none.
 	Registerer prometheus.Registerer

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
+	"strings"
 )
 
 // Errors that say that an endpoint will not do, as against a runtime that is down
@@ -36,15 +36,20 @@ func socketPath(endpoint string) (string, error) {
 	return path, nil
 }
 
+// longestPath is what fits into a socket's address on Linux (unix(7)).
+const longestPath = 107
+
+// endpointPath takes the path as it is written: an endpoint is no URL in which
+// anything would be escaped.
 func endpointPath(endpoint string) (string, error) {
-	u, err := url.Parse(endpoint)
-	if err == nil && u.Scheme == "" && len(endpoint) > 0 && endpoint[0] == '/' {
-		return endpoint, nil
-	}
-	if err != nil || u.Scheme != "unix" || u.Path == "" || u.Host != "" {
+	path := strings.TrimPrefix(endpoint, "unix://")
+	if !strings.HasPrefix(path, "/") {
 		return "", fmt.Errorf("runtime endpoint %q: %w: write it as unix:///path/to/socket", endpoint, ErrNotSocket)
 	}
-	return u.Path, nil
+	if len(path) > longestPath {
+		return "", fmt.Errorf("runtime endpoint %q: %w: its path has %d bytes and may have %d", endpoint, ErrNotSocket, len(path), longestPath)
+	}
+	return path, nil
 }
 
 func kindOf(info fs.FileInfo) string {

@@ -26,23 +26,13 @@ var (
 // what.
 func describe(err error) error {
 	msg := status.Convert(err).Message()
-	switch code := status.Code(unwrapStatus(err)); {
+	switch code := status.Code(err); {
 	case code == codes.ResourceExhausted && strings.Contains(msg, "larger than max"):
 		return fmt.Errorf("%w: %w", ErrListTooLarge, err)
 	case code == codes.Internal && strings.Contains(strings.ToLower(msg), "utf-8"):
 		return fmt.Errorf("%w: %w", ErrInvalidUTF8, err)
 	case code == codes.Unavailable && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrNotCRI):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	return err
-}
-
-// unwrapStatus finds the gRPC status inside err; status.Code looks only at
-// wrapped errors since grpc 1.55, and not through errors.Join.
-func unwrapStatus(err error) error {
-	var st interface{ GRPCStatus() *status.Status }
-	if errors.As(err, &st) {
-		return st.GRPCStatus().Err()
 	}
 	return err
 }
@@ -59,9 +49,9 @@ func (r Result) Outcome() string {
 		return "invalid_utf8"
 	case errors.Is(r.Err, ErrUnavailable):
 		return "unavailable"
-	case errors.Is(r.Err, context.DeadlineExceeded), status.Code(unwrapStatus(r.Err)) == codes.DeadlineExceeded:
+	case errors.Is(r.Err, context.DeadlineExceeded), status.Code(r.Err) == codes.DeadlineExceeded:
 		return "timeout"
-	case errors.Is(r.Err, context.Canceled), status.Code(unwrapStatus(r.Err)) == codes.Canceled:
+	case errors.Is(r.Err, context.Canceled), status.Code(r.Err) == codes.Canceled:
 		return "canceled"
 	default:
 		return "error"
