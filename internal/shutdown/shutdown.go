@@ -36,16 +36,19 @@ func Context(parent context.Context, exit func(code int)) (ctx context.Context, 
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		var first time.Time
+		var (
+			first os.Signal
+			at    time.Time
+		)
 		for {
 			select {
 			case s := <-signals:
-				if first.IsZero() {
-					first = time.Now()
+				if first == nil {
+					first, at = s, time.Now()
 					cancel()
 					continue
 				}
-				if time.Since(first) < sameSignal {
+				if s == first && time.Since(at) < sameSignal {
 					continue
 				}
 				code := 128
