@@ -13,8 +13,10 @@ type bucket struct {
 	at          time.Time
 }
 
-// tokenWorth is the listing time that one token pays for. At the default rate
-// early looks keep the runtime busy for no more than a quarter of one processor.
+// tokenWorth is the time of looking that one token pays for. At the default rate
+// early looks are under way for no more than a quarter of the time, taken one after
+// another. Each has some calls running in the runtime side by side, four at most, so
+// that they keep it busy by no more than one processor, and mostly by much less.
 const tokenWorth = 2500 * time.Microsecond
 
 func newBucket(rate, burst float64, now time.Time) bucket {
@@ -46,7 +48,12 @@ func (b *bucket) charge(took time.Duration) {
 	}
 }
 
-// ready is when there will be a token: now, or some time after now.
+// readyMost bounds how far ahead ready looks: with a rate of next to nothing, the
+// wait would overflow.
+const readyMost = time.Hour
+
+// ready is when there will be a token: now, or some time after now. Where that is
+// very long, it is when to ask again.
 func (b *bucket) ready(now time.Time) time.Time {
 	b.fill(now)
 	if b.tokens >= 1 {
@@ -55,5 +62,5 @@ func (b *bucket) ready(now time.Time) time.Time {
 	// Rounded up, and a little more for what adding up fractions loses: a time at
 	// which the token still lacks its last billionth would make the loop spin.
 	wait := math.Ceil((1-b.tokens)/b.rate*float64(time.Second)) + 1000
-	return now.Add(time.Duration(wait))
+	return now.Add(time.Duration(min(wait, float64(readyMost))))
 }

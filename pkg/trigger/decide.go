@@ -22,6 +22,11 @@ func (s *Scheduler) Next(now time.Time) (looks []Look, wake time.Time) {
 	}
 	sooner(judge)
 
+	if !s.upAgain.IsZero() && !s.upAgain.After(now) {
+		s.upAgain = time.Time{}
+		s.askAll(now, ReasonSourceUp)
+	}
+	sooner(s.upAgain)
 	if s.allFlight == 0 {
 		if due, reason := s.allDue(now); !due.After(now) {
 			looks = append(looks, s.lookAtAll(reason, now))

@@ -23,8 +23,9 @@ const (
 type Observer interface {
 	Signal(Signal)
 	// Settled tells what became of what a signal about a container announced, once a
-	// signal, with how long after it and the number of looks until then. Signals about
-	// a pod or to relist everything announce nothing that could be settled.
+	// signal, with how long after it and the number of looks until then. Signals to
+	// relist everything announce nothing that could be settled; those about a pod
+	// neither, and are told of only where they made for no look.
 	Settled(source SourceName, kind Kind, outcome Outcome, after time.Duration, looks int)
 	// Missed tells of a container that the kernel saw run and that was never listed.
 	// It is told once a container.

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -23,12 +24,16 @@ func (s *Scheduler) Done(res Looked, now time.Time) {
 	if res.Look.Reason != ReasonPeriodic && res.Look.Reason != ReasonStartup {
 		s.bucket.charge(res.Took)
 	}
-	s.away = false
+	s.answers(now)
 	if !all {
 		if p := s.pods[podKey{uid: res.Look.PodUID}]; p != nil {
 			s.evaluate(p, res, now)
 		}
 		return
+	}
+	if !s.listed {
+		// Nothing was looked for before.
+		s.prolong(settleBudget, now)
 	}
 	s.listed, s.allFails = true, 0
 	s.all = time.Time{}
@@ -37,35 +42,89 @@ func (s *Scheduler) Done(res Looked, now time.Time) {
 	}
 	// An early look at everything takes the place of the periodic one, so that what
 	// it found by the way must have been announced as well.
-	if (res.Look.Reason == ReasonPeriodic || res.Look.Reason == ReasonSignal) && len(s.period.down) == 0 {
+	if (res.Look.Reason == ReasonPeriodic || res.Look.Reason == ReasonSignal) && s.period.proven(res.At) {
 		s.suspect(res.Found, now)
 	}
 	for _, p := range s.pods {
 		s.evaluate(p, res, now)
 	}
+	s.refile(now)
+}
+
+// refile moves what is pending on containers whose pods are known by now, so that
+// the pods alone are looked at from here on.
+func (s *Scheduler) refile(now time.Time) {
+	var known []podKey
+	for key := range s.pods {
+		if key.uid == "" {
+			if uid := s.view.PodOf(key.id); uid != "" {
+				known = append(known, podKey{uid, key.id})
+			}
+		}
+	}
+	slices.SortFunc(known, func(a, b podKey) int { return cmp.Compare(a.id, b.id) })
+	for _, key := range known {
+		if p := s.pendingAt(podKey{uid: key.uid}, key.id, now); p != nil {
+			s.dueBy(p)
+		}
+	}
+}
+
+// answers takes note that the runtime does. The time for which it did not does not
+// count against the budgets, as nothing could be looked at. It is no reason for new
+// ones: one that does so now and then would have things looked for without end.
+func (s *Scheduler) answers(now time.Time) {
+	if s.away {
+		s.away = false
+		s.prolong(now.Sub(s.awaySince), now)
+	}
+}
+
+// prolong gives all that is followed more time, but nothing more than a whole
+// budget from now on.
+func (s *Scheduler) prolong(by time.Duration, now time.Time) {
+	most := now.Add(settleBudget)
+	for _, p := range s.pods {
+		for _, w := range p.watches {
+			if w.until = w.until.Add(by); w.until.After(most) {
+				w.until = most
+			}
+		}
+	}
 }
 
 // failed puts off what the look was for.
 func (s *Scheduler) failed(res Looked, now time.Time) {
-	s.away = res.Unavailable
-	if res.Look.PodUID == "" {
+	all := res.Look.PodUID == ""
+	switch {
+	case !res.Unavailable:
+		s.answers(now)
+	case !s.away:
+		s.away, s.awaySince = true, res.At
+		if res.At.IsZero() {
+			s.awaySince = now
+		}
+	}
+	if all {
 		s.allFails++
 	}
 	for key, p := range s.pods {
-		if p.flight != res.Look.number {
-			continue
+		covered := p.flight == res.Look.number
+		if covered {
+			p.flight = 0
 		}
-		p.flight = 0
 		// With the runtime away, what is pending waits for it to be back, and no longer.
-		if !res.Unavailable {
+		// But it may be only for this pod's look that it does not answer.
+		if covered && (!res.Unavailable || !all) {
 			p.notBefore = now.Add(min(lookRetryFirst<<min(p.fails, 10), podRetryLast))
 			p.fails++
 		}
+		s.dropGone(p, now)
 		if p.empty() {
 			delete(s.pods, key)
-			continue
+		} else if covered {
+			s.dueBy(p)
 		}
-		s.dueBy(p)
 	}
 }
 
@@ -87,7 +146,10 @@ func (s *Scheduler) evaluate(p *pending, res Looked, now time.Time) {
 	if p.flight == res.Look.number {
 		p.flight = 0
 	}
-	p.fails, p.notBefore = 0, time.Time{}
+	// A look at everything says nothing of how one fares that it does not stand in for.
+	if res.Look.PodUID != "" || !p.reinspect {
+		p.fails, p.notBefore = 0, time.Time{}
+	}
 	switch {
 	case p.want.IsZero():
 	case p.asked.After(res.At):
@@ -104,20 +166,22 @@ func (s *Scheduler) evaluate(p *pending, res Looked, now time.Time) {
 			s.settled(w, res)
 			return true
 		}
+		w.gone = w.gone && !s.view.Seen(w.id)
 		if w.due.After(res.At) {
 			return false
 		}
 		w.miss(res.At, now)
-		if !w.spent(now) {
+		if w.gone || !w.spent(now) {
 			return false
 		}
 		gaveUp = true
-		s.giveUp(w, false, now)
+		s.giveUp(w, now)
 		return true
 	})
 	if gaveUp {
 		s.dropForeign(p, now)
 	}
+	s.dropGone(p, now)
 	if p.empty() {
 		delete(s.pods, p.key)
 		return
@@ -137,9 +201,8 @@ func (s *Scheduler) settled(w *watch, res Looked) {
 	}
 }
 
-// giveUp leaves what a watch announced to the period. gone says that the container
-// is known to be no more.
-func (s *Scheduler) giveUp(w *watch, gone bool, now time.Time) {
+// giveUp leaves what a watch announced to the period.
+func (s *Scheduler) giveUp(w *watch, now time.Time) {
 	outcome := OutcomeOpen
 	if !s.view.Seen(w.id) {
 		if w.foreign || w.again {
@@ -150,7 +213,7 @@ func (s *Scheduler) giveUp(w *watch, gone bool, now time.Time) {
 			s.unlisted.add(w.id)
 			// One that still runs may be listed yet: a sandbox on a busy machine takes
 			// longer than the budget.
-			if gone = gone || w.expect == expectExited; gone && w.ran() && s.missed.add(w.id) {
+			if gone := w.gone || w.expect == expectExited; gone && w.ran() && s.missed.add(w.id) {
 				s.obs.Missed(w.id)
 			}
 		}
@@ -166,30 +229,45 @@ func (s *Scheduler) dropForeign(p *pending, now time.Time) {
 	p.watches = slices.DeleteFunc(p.watches, func(w *watch) bool {
 		drop := s.foreign.has(w.id) && !s.view.Seen(w.id)
 		if drop {
-			s.giveUp(w, false, now)
+			s.giveUp(w, now)
 		}
 		return drop
 	})
 }
 
 // tooLate gives up a container that the runtime says it holds no more and that no
-// listing has shown: none will.
+// listing has shown: none to come will.
 func (s *Scheduler) tooLate(key podKey, id string, now time.Time) {
-	for _, key := range []podKey{key, {id: id}} {
-		p := s.pods[key]
-		if p == nil {
-			continue
-		}
-		p.watches = slices.DeleteFunc(p.watches, func(w *watch) bool {
-			if w.id == id {
-				s.giveUp(w, true, now)
-			}
-			return w.id == id
-		})
-		if p.empty() {
-			delete(s.pods, key)
-		}
+	if s.pods[key] == nil && s.pods[podKey{id: id}] == nil {
+		return
 	}
+	p := s.pendingAt(key, id, now)
+	for _, w := range p.watches {
+		w.gone = w.gone || w.id == id
+	}
+	s.dropGone(p, now)
+}
+
+// dropGone gives up what was announced of containers that are no more, unless a
+// look under way may still show them: it may have been begun before they went.
+func (s *Scheduler) dropGone(p *pending, now time.Time) {
+	if s.mayShow(p) {
+		return
+	}
+	p.watches = slices.DeleteFunc(p.watches, func(w *watch) bool {
+		if w.gone {
+			s.giveUp(w, now)
+		}
+		return w.gone
+	})
+	if p.empty() {
+		delete(s.pods, p.key)
+	}
+}
+
+// mayShow reports whether a look is under way that shows what is pending.
+func (s *Scheduler) mayShow(p *pending) bool {
+	return s.allFlight != 0 || p != nil && p.flight != 0
 }
 
 func (s *Scheduler) report(key lagKey, outcome Outcome, after time.Duration, looks int) {

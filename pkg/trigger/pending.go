@@ -1,6 +1,9 @@
 package trigger
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // podKey names the work pending on a pod, or on a container whose pod is not
 // known yet.
@@ -68,7 +71,7 @@ func (p *pending) due() time.Time {
 	}
 	due := p.want
 	for _, w := range p.watches {
-		if due.IsZero() || w.due.Before(due) {
+		if !w.gone && (due.IsZero() || w.due.Before(due)) {
 			due = w.due
 		}
 	}
@@ -92,19 +95,23 @@ func (p *pending) needsAll(view View) bool {
 		return true
 	}
 	for _, w := range p.watches {
-		if w.looks >= podLooks && !view.Seen(w.id) {
+		if !w.gone && w.looks >= podLooks && !view.Seen(w.id) {
 			return true
 		}
 	}
 	return false
 }
 
-// takeOver moves what was pending on a container while its pod was not known.
-func (p *pending) takeOver(q *pending) {
+// takeOver moves what was pending on a container while its pod was not known. It
+// returns the signals that are not needed, as others announced the same to the pod.
+func (p *pending) takeOver(q *pending) (spare []heard) {
 	for _, w := range q.watches {
-		if p.watch(w.id, w.expect) == nil {
-			p.watches = append(p.watches, w)
+		if same := p.watch(w.id, w.expect); same != nil {
+			same.gone = same.gone || w.gone
+			spare = append(spare, w.signals[:w.n]...)
+			continue
 		}
+		p.watches = append(p.watches, w)
 	}
 	if !q.want.IsZero() {
 		p.ask(q.want, q.hint)
@@ -113,12 +120,13 @@ func (p *pending) takeOver(q *pending) {
 	if p.flight == 0 {
 		p.flight, p.patience = q.flight, q.patience
 	}
+	return spare
 }
 
 // addHints puts down what led to looking.
 func (p *pending) addHints(hints map[string]Hint) {
 	if p.hint.Source != "" {
-		hints[p.key.uid] = p.hint
+		hints[cmp.Or(p.key.uid, p.key.id)] = p.hint
 	}
 	for _, w := range p.watches {
 		h := Hint{Source: w.last().key.source, At: w.last().at}

@@ -20,12 +20,12 @@ type period struct {
 	// down holds the wanted sources that do not work; none: no source is wanted.
 	down map[SourceName]bool
 	none bool
+	// up is when a source last came up.
+	up time.Time
 	// until is how long the short period is kept though all sources work.
 	until time.Time
 
-	announced map[announcement]struct{}
-	ring      []announcement
-	next      int
+	announced recent[announcement]
 	// suspects are changes that a relist of everything found and no signal has
 	// announced yet, with the time by which one must have come.
 	suspects map[announcement]time.Time
@@ -42,7 +42,7 @@ func newPeriod(long, short time.Duration, wanted []SourceName) period {
 		long: long, short: short,
 		down:      make(map[SourceName]bool),
 		none:      len(wanted) == 0,
-		announced: make(map[announcement]struct{}),
+		announced: newRecent[announcement](rememberAnnounced),
 		suspects:  make(map[announcement]time.Time),
 	}
 	for _, name := range wanted {
@@ -67,22 +67,19 @@ func (p *period) degrade(now time.Time, d time.Duration) {
 // announce notes that a signal announced a change.
 func (p *period) announce(a announcement) {
 	delete(p.suspects, a)
-	if _, known := p.announced[a]; known {
-		return
-	}
-	p.announced[a] = struct{}{}
-	if len(p.ring) < rememberAnnounced {
-		p.ring = append(p.ring, a)
-		return
-	}
-	delete(p.announced, p.ring[p.next])
-	p.ring[p.next] = a
-	p.next = (p.next + 1) % rememberAnnounced
+	p.announced.add(a)
+}
+
+// proven reports whether all that a look begun at a time finds should have been
+// announced. A source that has just come up told nothing of what was in the making
+// before, and that may take as long to show as any announcement.
+func (p *period) proven(at time.Time) bool {
+	return len(p.down) == 0 && !at.Before(p.up.Add(settleBudget))
 }
 
 // found notes a start or exit that a relist of everything found.
 func (p *period) found(a announcement, now time.Time) {
-	if _, known := p.announced[a]; !known && !p.none && len(p.suspects) < rememberAnnounced {
+	if !p.announced.has(a) && !p.none && len(p.suspects) < rememberAnnounced {
 		p.suspects[a] = now.Add(announceGrace)
 	}
 }

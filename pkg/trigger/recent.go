@@ -1,36 +1,34 @@
 package trigger
 
-// rememberIDs is how many IDs are remembered: the containers that a busy build host
-// makes beside the runtime's in some hours.
-const rememberIDs = 4096
-
-// recentIDs remembers the IDs added last. The zero value is empty.
-type recentIDs struct {
-	known map[string]struct{}
-	ring  []string
+// recent remembers the keys added last, up to a number of them.
+type recent[K comparable] struct {
+	size  int
+	known map[K]struct{}
+	ring  []K
 	next  int
 }
 
-func (r *recentIDs) has(id string) bool {
-	_, ok := r.known[id]
+func newRecent[K comparable](size int) recent[K] {
+	return recent[K]{size: size, known: make(map[K]struct{})}
+}
+
+func (r *recent[K]) has(key K) bool {
+	_, ok := r.known[key]
 	return ok
 }
 
-// add reports whether the ID is new.
-func (r *recentIDs) add(id string) bool {
-	if r.has(id) {
+// add reports whether the key is new.
+func (r *recent[K]) add(key K) bool {
+	if r.has(key) {
 		return false
 	}
-	if r.known == nil {
-		r.known = make(map[string]struct{})
-	}
-	r.known[id] = struct{}{}
-	if len(r.ring) < rememberIDs {
-		r.ring = append(r.ring, id)
+	r.known[key] = struct{}{}
+	if len(r.ring) < r.size {
+		r.ring = append(r.ring, key)
 		return true
 	}
 	delete(r.known, r.ring[r.next])
-	r.ring[r.next] = id
-	r.next = (r.next + 1) % rememberIDs
+	r.ring[r.next] = key
+	r.next = (r.next + 1) % r.size
 	return true
 }

@@ -160,8 +160,8 @@ func TestLoopLooks(t *testing.T) {
 			func(ctx context.Context, s Sink) error { sink = s; return works(ctx, s) },
 		}}
 		b := newBench(t, nil, src)
-		after(time.Second)
-		if b.looked(ReasonStartup, "") != 1 || b.looked(ReasonSourceUp, "") != 1 {
+		after(2 * time.Second)
+		if b.looked(ReasonStartup, "") != 1 || b.looked(ReasonSourceUp, "") != 2 {
 			t.Errorf("after the start: looks %v", b.all())
 		}
 		sink.Signal(Signal{Source: SourceCRI, Kind: KindChanged, PodUID: "p"})
@@ -284,7 +284,8 @@ func TestSourcePanics(t *testing.T) {
 	})
 }
 
-// TestSinkAfterEnd has a source speak after its end and say twice that it works.
+// TestSinkAfterEnd has a source speak after its end and say twice that it works,
+// for which everything is looked at twice.
 func TestSinkAfterEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var old Sink
@@ -292,16 +293,20 @@ func TestSinkAfterEnd(t *testing.T) {
 			func(_ context.Context, sink Sink) error { old = sink; sink.Up(); sink.Up(); return ErrUnsupported },
 		}}
 		b := newBench(t, nil, src)
-		after(time.Second)
+		after(2 * time.Second)
 		old.Up()
-		after(time.Second)
+		old.Signal(Signal{Source: SourceCRI, Kind: KindChanged, PodUID: "p"})
+		after(2 * time.Second)
+		if n := b.looked(ReasonSignal, "p"); n != 0 {
+			t.Errorf("%d looks for what it said after its end", n)
+		}
 		ups := 0
 		for _, st := range b.status() {
 			if st.Up {
 				ups++
 			}
 		}
-		if ups != 1 || b.looked(ReasonSourceUp, "") != 1 {
+		if ups != 1 || b.looked(ReasonSourceUp, "") != 2 {
 			t.Errorf("came up %d times, with %d looks", ups, b.looked(ReasonSourceUp, ""))
 		}
 	})

@@ -36,7 +36,7 @@ type Scheduler struct {
 	lags   map[lagKey]*lag
 	// foreign are containers that are not this runtime's, unlisted those that might
 	// have been and were looked for in vain, missed those of them that ran.
-	foreign, unlisted, missed recentIDs
+	foreign, unlisted, missed recent[string]
 
 	pods map[podKey]*pending
 	// soonest is not after any pending pod is due: there is nothing to search for
@@ -46,6 +46,9 @@ type Scheduler struct {
 	// zero: none is. One begun before allAsked does not do for lastReason.
 	all, allAsked         time.Time
 	allReason, lastReason Reason
+	// upAgain is when the second look is to be asked for after sources came up; zero:
+	// no more.
+	upAgain time.Time
 	// allFlight is the number of the global look under way, podFlights how many of
 	// single pods are.
 	allFlight  uint64
@@ -54,8 +57,10 @@ type Scheduler struct {
 	// allBegan is when the last global look was decided on, lastAll when it ended.
 	allBegan, lastAll time.Time
 	allFails          int
-	// listed: a global look has succeeded. away: the runtime did not answer last.
+	// listed: a global look has succeeded. away: the runtime did not answer last,
+	// since awaySince.
 	listed, away bool
+	awaySince    time.Time
 	// told is the period that the observer knows of.
 	told time.Duration
 }
@@ -70,10 +75,18 @@ const (
 	podGone = 5 * time.Millisecond
 	// sourceUpDelay lets sources that come up together share one look.
 	sourceUpDelay = 20 * time.Millisecond
+	// sourceUpAgain is when everything is looked at once more after the last of them
+	// came up. What happened just before shows only after the runtime's lag, and
+	// nothing announces it: an exit on a busy node takes some 100 ms to show, and a
+	// cgroup that was there already is populated up to 80 ms before the state turns.
+	sourceUpAgain = time.Second
 	// A failed look at a pod is repeated after waits from the first to the last of
 	// these; one at everything, while the runtime does not answer, from the first on.
 	lookRetryFirst = 100 * time.Millisecond
 	podRetryLast   = 5 * time.Second
+	// rememberIDs is how many IDs are remembered: the containers that a busy build
+	// host makes beside the runtime's in some hours.
+	rememberIDs = 4096
 )
 
 // NewScheduler returns a scheduler whose first look, at everything, is due at
@@ -88,14 +101,17 @@ func NewScheduler(opts SchedulerOptions, view View, now time.Time) *Scheduler {
 		opts.Observer = NopObserver{}
 	}
 	return &Scheduler{
-		opts:   opts,
-		view:   view,
-		obs:    opts.Observer,
-		period: newPeriod(opts.Period, opts.PeriodDegraded, opts.Sources),
-		bucket: newBucket(opts.Rate, opts.Burst, now),
-		lags:   make(map[lagKey]*lag),
-		pods:   make(map[podKey]*pending),
-		all:    now, allAsked: now, allReason: ReasonStartup,
+		opts:     opts,
+		view:     view,
+		obs:      opts.Observer,
+		period:   newPeriod(opts.Period, opts.PeriodDegraded, opts.Sources),
+		bucket:   newBucket(opts.Rate, opts.Burst, now),
+		lags:     make(map[lagKey]*lag),
+		foreign:  newRecent[string](rememberIDs),
+		unlisted: newRecent[string](rememberIDs),
+		missed:   newRecent[string](rememberIDs),
+		pods:     make(map[podKey]*pending),
+		all:      now, allAsked: now, allReason: ReasonStartup,
 	}
 }
 
@@ -109,11 +125,14 @@ func (s *Scheduler) SourceState(name SourceName, up bool, now time.Time) {
 		return
 	}
 	delete(s.period.down, name)
+	s.period.up = now
 	if name == SourceCRI {
 		// An event stream proves that the runtime answers.
-		s.away, s.allFails = false, 0
+		s.answers(now)
+		s.allFails = 0
 	}
 	s.askAll(now.Add(sourceUpDelay), ReasonSourceUp)
+	s.upAgain = now.Add(sourceUpAgain)
 }
 
 // Request asks for a look at a pod, or at everything when uid is empty, as soon
@@ -124,6 +143,9 @@ func (s *Scheduler) Request(uid string, reinspect bool, now time.Time) {
 		return
 	}
 	p := s.pendingFor(podKey{uid: uid}, now)
+	if p == nil {
+		return
+	}
 	p.ask(now, Hint{})
 	p.requested = true
 	p.reinspect = p.reinspect || reinspect
@@ -162,9 +184,10 @@ func (s *Scheduler) podSignal(sig Signal, now time.Time) {
 		if sig.Kind == KindCgroupRemoved {
 			at = now.Add(podGone)
 		}
-		p := s.pendingFor(podKey{uid: sig.PodUID}, now)
-		p.ask(at, hint)
-		s.dueBy(p)
+		if p := s.pendingFor(podKey{uid: sig.PodUID}, now); p != nil {
+			p.ask(at, hint)
+			s.dueBy(p)
+		}
 	}
 }
 
@@ -186,9 +209,11 @@ func (s *Scheduler) containerSignal(sig Signal, now time.Time) {
 	fresh := !seen && key.uid != "" && !s.view.HasPod(key.uid)
 	expects := sig.Kind.expects(fresh)
 	if len(expects) == 0 {
-		p := s.pendingAt(key, id, now)
-		p.ask(now, Hint{sig.Source, sig.At})
-		s.dueBy(p)
+		if p := s.pendingAt(key, id, now); p != nil {
+			p.ask(now, Hint{sig.Source, sig.At})
+			s.dueBy(p)
+		}
+		s.obs.Settled(sig.Source, sig.Kind, OutcomeAlready, 0, 0)
 		return
 	}
 	if sig.Foreign && !seen {
@@ -205,11 +230,19 @@ func (s *Scheduler) expect(sig Signal, lk lagKey, key podKey, now time.Time) {
 	if lk.expect == expectStarted || lk.expect == expectExited {
 		s.period.announce(announcement{id, lk.expect})
 	}
-	if lk.expect.met(s.view.State(id), s.view.Seen(id)) {
+	met := lk.expect.met(s.view.State(id), s.view.Seen(id))
+	if lk.expect == expectRemoved && !s.view.Seen(id) && s.mayShow(s.pods[key]) {
+		met = false // once shown, it will have to be seen to go
+	}
+	if met {
 		s.report(lk, OutcomeAlready, 0, 0)
 		return
 	}
 	p := s.pendingAt(key, id, now)
+	if p == nil {
+		s.report(lk, OutcomeOpen, 0, 0)
+		return
+	}
 	w := p.watch(id, lk.expect)
 	if w == nil {
 		if len(p.watches) >= maxWatches {
@@ -236,15 +269,17 @@ func (s *Scheduler) lag(key lagKey) *lag {
 	return l
 }
 
-// pendingAt is what is pending on a container's pod. What was pending on the
-// container while its pod was not known goes along.
+// pendingAt is what is pending on a container's pod; nil when too much is. What was
+// pending on the container while its pod was not known goes along.
 func (s *Scheduler) pendingAt(key podKey, id string, now time.Time) *pending {
+	q := s.pods[podKey{id: id}]
+	if key.uid == "" || q == nil {
+		return s.pendingFor(key, now)
+	}
+	delete(s.pods, q.key) // which makes room
 	p := s.pendingFor(key, now)
-	if key.uid != "" {
-		if q := s.pods[podKey{id: id}]; q != nil {
-			p.takeOver(q)
-			delete(s.pods, q.key)
-		}
+	for _, h := range p.takeOver(q) {
+		s.report(h.key, OutcomeAlready, 0, 0)
 	}
 	return p
 }
@@ -256,18 +291,18 @@ func (s *Scheduler) dueBy(p *pending) {
 	}
 }
 
+// pendingFor is what is pending under a key; nil when too much is, and everything is
+// looked at instead.
 func (s *Scheduler) pendingFor(key podKey, now time.Time) *pending {
 	p := s.pods[key]
-	if p != nil {
-		return p
-	}
-	p = &pending{key: key}
-	if len(s.pods) < maxPending {
+	switch {
+	case p != nil:
+	case len(s.pods) < maxPending:
+		p = &pending{key: key}
 		s.pods[key] = p
-		return p
+	default:
+		s.overflow(now)
 	}
-	// p is dropped.
-	s.overflow(now)
 	return p
 }
 

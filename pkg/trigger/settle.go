@@ -84,6 +84,9 @@ type watch struct {
 	expect expectation
 	// foreign: all signals said so. again: it was looked for in vain before.
 	foreign, again bool
+	// gone: the runtime said that it holds the container no more, before a listing
+	// showed it. Only a look begun earlier and still under way may.
+	gone bool
 	// signals are those that announced it, one of a source and kind.
 	signals [signalsPerWatch]heard
 	n       int

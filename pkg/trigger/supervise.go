@@ -120,7 +120,13 @@ type turn struct {
 }
 
 // Signal implements [Sink].
-func (t *turn) Signal(sig Signal) { t.v.box.signal(sig) }
+func (t *turn) Signal(sig Signal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.ended {
+		t.v.box.signal(sig)
+	}
+}
 
 // Up implements [Sink].
 func (t *turn) Up() {
