@@ -13,7 +13,7 @@ import (
 )
 
 func TestManyExecsInside(t *testing.T) {
-	execs := 10_000
+	execs := 1_000
 	if testing.Short() {
 		execs = 200
 	}
@@ -46,13 +46,11 @@ func TestOverflowIsCounted(t *testing.T) {
 }
 
 func TestRemember(t *testing.T) {
-	hierarchies(t, func(b *bench) {
+	unattached(t, func(b *bench) {
 		c := b.tree.Container(b)
 		p := c.Init(b)
-		key := Cgroup{ID: c.CgroupID}
-		if b.tree.Hierarchy() == bpftest.V1 {
-			key.Hierarchy = bpftest.V1ID(b)
-		}
+		b.attach()
+		key := b.key(c)
 		added, err := b.probe.Remember(key, uint32(p.PID))
 		if err != nil || !added {
 			b.Fatal(added, err)
@@ -70,10 +68,22 @@ func TestRemember(t *testing.T) {
 		b.wantNothing()
 		p.Quit(b)
 		b.want(KindExited, c, p.PID)
+		b.wantNothing()
 
 		if err := b.probe.Forget(key); err != nil {
 			b.Error("forget what is gone:", err)
 		}
+
+		// One that the probe saw from its beginning needs no help.
+		young := b.tree.Container(b)
+		q := young.Init(b)
+		if added, err := b.probe.Remember(b.key(young), uint32(q.PID)); err != nil || added {
+			b.Fatal("a young container was taken over", err)
+		}
+		q.Do(b, "exec")
+		b.want(KindStarted, young, q.PID)
+		q.Quit(b)
+		b.want(KindExited, young, q.PID)
 	})
 }
 

@@ -1,6 +1,9 @@
 package bpf
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Options say where the probe looks. The zero value looks in cgroup v2.
 type Options struct {
@@ -12,6 +15,9 @@ type Options struct {
 	// RingSize is the size of the ring buffer in bytes, a power of two and a multiple of
 	// the page size. 0 is 1 MiB: about 780 records that wait to be read.
 	RingSize uint32
+
+	// sameEnd is that of probe.c; 0 leaves it at a second.
+	sameEnd time.Duration
 }
 
 // V1Hierarchy is a cgroup v1 hierarchy with a controller.

@@ -46,12 +46,14 @@ const (
 	probeStateSTATE_RUNNING probeState = 0
 	probeStateSTATE_SEEDED  probeState = 1
 	probeStateSTATE_ENDED   probeState = 2
+	probeStateSTATE_FRESH   probeState = 3
 )
 
 type probeWorkload struct {
 	_     structs.HostLayout
 	Tgid  uint32
 	State probeState
+	Ended uint64
 }
 
 // Names of all BPF objects in the ELF.
@@ -65,6 +67,7 @@ const (
 	probeProgOnExit      = "on_exit"
 	probeProgOnPopulated = "on_populated"
 	probeVarLost         = "lost"
+	probeVarSameEnd      = "same_end"
 	probeVarUseV2        = "use_v2"
 	probeVarV1Hierarchy  = "v1_hierarchy"
 	probeVarV1Subsys     = "v1_subsys"
@@ -131,6 +134,7 @@ type probeMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type probeVariableSpecs struct {
 	Lost        *ebpf.VariableSpec `ebpf:"lost"`
+	SameEnd     *ebpf.VariableSpec `ebpf:"same_end"`
 	UseV2       *ebpf.VariableSpec `ebpf:"use_v2"`
 	V1Hierarchy *ebpf.VariableSpec `ebpf:"v1_hierarchy"`
 	V1Subsys    *ebpf.VariableSpec `ebpf:"v1_subsys"`
@@ -174,6 +178,7 @@ func (m *probeMaps) Close() error {
 // It can be passed to loadProbeObjects or ebpf.CollectionSpec.LoadAndAssign.
 type probeVariables struct {
 	Lost        *ebpf.Variable `ebpf:"lost"`
+	SameEnd     *ebpf.Variable `ebpf:"same_end"`
 	UseV2       *ebpf.Variable `ebpf:"use_v2"`
 	V1Hierarchy *ebpf.Variable `ebpf:"v1_hierarchy"`
 	V1Subsys    *ebpf.Variable `ebpf:"v1_subsys"`

@@ -65,6 +65,9 @@ func newSpec(opts Options) (*ebpf.CollectionSpec, error) {
 		spec.Variables[probeVarV1Subsys].Set(subsys),
 		spec.Variables[probeVarV1Hierarchy].Set(opts.V1.ID),
 	)
+	if opts.sameEnd != 0 {
+		err = errors.Join(err, spec.Variables[probeVarSameEnd].Set(uint64(opts.sameEnd)))
+	}
 	if opts.RingSize != 0 {
 		spec.Maps[probeMapRecords].MaxEntries = opts.RingSize
 	}
@@ -96,8 +99,10 @@ func subsysIndex(controller string) (int32, error) {
 // Attach switches the probe on. From its return on no start or end is missed; what
 // runs already is told by [Probe.Remember].
 func (p *Probe) Attach() error {
-	// The end first: the end of a workload whose start was seen is then seen too.
-	for _, prog := range []*ebpf.Program{p.objects.OnExit, p.objects.OnPopulated, p.objects.OnExec} {
+	// The end first: the end of a workload whose start was seen is then seen too. A container
+	// counts as seen from its beginning once OnPopulated is there, so that no exec in it
+	// may go unseen after that: the next would pass for its workload.
+	for _, prog := range []*ebpf.Program{p.objects.OnExit, p.objects.OnExec, p.objects.OnPopulated} {
 		l, err := link.AttachTracing(link.TracingOptions{Program: prog})
 		if err != nil {
 			return explain(fmt.Errorf("attach %v: %w", prog, err))
@@ -108,8 +113,10 @@ func (p *Probe) Attach() error {
 }
 
 // Remember makes the process tgid, in numbers of the host's PID namespace, the workload of
-// a container that was running before Attach, so that its end is told. It
-// reports false when the probe knew the container already.
+// a container that was running before Attach, so that its end is told at once, and its start
+// should it exec once more, as `runc init` does. It reports false when the probe knew the
+// container already, as it does each that got its first process after Attach. Of a
+// container that is in neither way known, KindEmpty is all that is told.
 func (p *Probe) Remember(cgroup Cgroup, tgid uint32) (bool, error) {
 	err := p.objects.Workloads.Update(cgroup.key(), &probeWorkload{Tgid: tgid, State: probeStateSTATE_SEEDED}, ebpf.UpdateNoExist)
 	if errors.Is(err, ebpf.ErrKeyExist) {

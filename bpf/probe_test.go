@@ -27,16 +27,32 @@ type bench struct {
 // alone the v1 half says that it is skipped.
 func hierarchies(t *testing.T, test func(*bench)) {
 	t.Helper()
-	t.Run("v2", func(t *testing.T) { test(newBench(t, bpftest.V2, Options{})) })
+	unattached(t, func(b *bench) {
+		b.attach()
+		test(b)
+	})
+}
+
+// unattached leaves it to the test to attach the probe.
+func unattached(t *testing.T, test func(*bench)) {
+	t.Helper()
+	t.Run("v2", func(t *testing.T) { test(loadBench(t, bpftest.V2, Options{})) })
 	t.Run("v1", func(t *testing.T) {
-		test(newBench(t, bpftest.V1, Options{WithoutV2: true, V1: V1Hierarchy{Controller: bpftest.Controller, ID: bpftest.V1ID(t)}}))
+		test(loadBench(t, bpftest.V1, Options{WithoutV2: true, V1: V1Hierarchy{Controller: bpftest.Controller, ID: bpftest.V1ID(t)}}))
 	})
 	t.Run("v1 on a hybrid host", func(t *testing.T) {
-		test(newBench(t, bpftest.V1, Options{V1: V1Hierarchy{Controller: bpftest.Controller, ID: bpftest.V1ID(t)}}))
+		test(loadBench(t, bpftest.V1, Options{V1: V1Hierarchy{Controller: bpftest.Controller, ID: bpftest.V1ID(t)}}))
 	})
 }
 
 func newBench(t *testing.T, h bpftest.Hierarchy, opts Options) *bench {
+	t.Helper()
+	b := loadBench(t, h, opts)
+	b.attach()
+	return b
+}
+
+func loadBench(t *testing.T, h bpftest.Hierarchy, opts Options) *bench {
 	t.Helper()
 	probe, err := Load(opts)
 	if errors.Is(err, ErrUnsupported) {
@@ -50,11 +66,23 @@ func newBench(t *testing.T, h bpftest.Hierarchy, opts Options) *bench {
 			t.Error(err)
 		}
 	})
-	b := &bench{T: t, tree: bpftest.NewTree(t, h), probe: probe}
-	if err := probe.Attach(); err != nil {
-		t.Fatal(err)
+	return &bench{T: t, tree: bpftest.NewTree(t, h), probe: probe}
+}
+
+func (b *bench) attach() {
+	b.Helper()
+	if err := b.probe.Attach(); err != nil {
+		b.Fatal(err)
 	}
-	return b
+}
+
+// key is what the probe calls a container of this tree.
+func (b *bench) key(c *bpftest.Container) Cgroup {
+	key := Cgroup{ID: c.CgroupID}
+	if b.tree.Hierarchy() == bpftest.V1 {
+		key.Hierarchy = bpftest.V1ID(b)
+	}
+	return key
 }
 
 // next returns the next record of this tree; other tests may run on the host.
@@ -221,6 +249,55 @@ func TestEmptiedWithoutExec(t *testing.T) {
 	p.Quit(b)
 	b.want(KindEmpty, c, 0)
 	b.wantNothing()
+}
+
+// A container that ran before the probe came, and that nobody told it of: an exec probe in
+// it is not its workload, and its end is told.
+func TestOlderThanTheProbe(t *testing.T) {
+	unattached(t, func(b *bench) {
+		c := b.tree.Container(b)
+		p := c.Start(b)
+		b.attach()
+		for range 3 {
+			c.Start(b).Quit(b)
+		}
+		b.wantNothing()
+		p.Quit(b)
+		b.want(KindEmpty, c, 0)
+		b.wantNothing()
+	})
+}
+
+// The same for one whose entry fell out of the map.
+func TestEvicted(t *testing.T) {
+	hierarchies(t, func(b *bench) {
+		c := b.tree.Container(b)
+		p := c.Start(b)
+		b.want(KindStarted, c, p.PID)
+		if err := b.probe.Forget(b.key(c)); err != nil {
+			b.Fatal(err)
+		}
+		c.Start(b).Quit(b)
+		b.wantNothing()
+		p.Quit(b)
+		b.want(KindEmpty, c, 0)
+		b.wantNothing()
+	})
+}
+
+// Restored by CRIU, so that the first exec in it is that of an exec probe: this passes for
+// the workload, but the end of the container is told all the same.
+func TestExecProbeInARestoredContainer(t *testing.T) {
+	// Nothing counts as the same end, as if long had passed.
+	b := newBench(t, bpftest.V2, Options{sameEnd: time.Nanosecond})
+	c := b.tree.Container(b)
+	p := c.Init(b)
+	other := c.Start(b)
+	b.want(KindStarted, c, other.PID)
+	other.Quit(b)
+	b.want(KindExited, c, other.PID)
+	p.Quit(b)
+	b.want(KindEmpty, c, 0)
 }
 
 func TestWhatIsAContainer(t *testing.T) {

@@ -16,7 +16,7 @@ const (
 	// KindExited: the last thread of a container's workload ended.
 	KindExited Kind = 2
 	// KindEmpty: a container's cgroup lost its last process, and the end of its
-	// workload had not been told.
+	// workload had not been told just before.
 	KindEmpty Kind = 3
 )
 

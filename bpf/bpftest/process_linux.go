@@ -71,6 +71,8 @@ func start(t testing.TB, tree *Tree, attr *syscall.SysProcAttr) *Process {
 	attr.Pdeathsig = syscall.SIGKILL
 	p := &Process{cmd: exec.CommandContext(context.Background(), exe, helperArg)}
 	p.cmd.SysProcAttr = attr
+	// The race detector makes a process sleep for a second before it ends.
+	p.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ enum {
 enum {
 	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
+	BPF_EXIST = 2,
 };
 
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;

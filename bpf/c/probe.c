@@ -24,6 +24,12 @@
 // changes nothing. Should it end, a later exec of the kind above takes its place: so
 // a runtime whose stages deceive the rule costs two needless hints, not the real end.
 //
+// "The first" needs a container that was seen from its beginning, when its cgroup got its
+// first process. Of one that is older than the probe, and that user space did not put in
+// (it could not, or the entry was evicted), no exec says anything: only the end is told, when
+// the cgroup empties. The price: one that got its `runc init` just before the probe was
+// attached, and was not put in, has no start.
+//
 // Only tp_btf programs are used: they attach where kprobes are off, they get the
 // kernel's own structures, which classic tracepoints' layouts hide (and these
 // changed in 6.16 and 6.18), and the verifier checks their reads instead of a helper.
@@ -44,23 +50,30 @@ const volatile __u32 v1_hierarchy = 0;
 // Records that found no room, and containers that could not be remembered.
 __u64 lost;
 
+// In nanoseconds: when a cgroup empties less than this after its workload's end was told, it
+// is the same end.
+const volatile __u64 same_end = 1000000000;
+
 enum state {
 	STATE_RUNNING = 0,
 	// Put in by user space, which can't tell a container that was only created (`runc init`
 	// waits for the start) from one that runs: the same process may exec its workload yet.
 	STATE_SEEDED = 1,
 	STATE_ENDED = 2,
+	// The cgroup got its first process, and no workload execed yet.
+	STATE_FRESH = 3,
 };
 
 struct workload {
 	__u32 tgid;
 	enum state state;
+	__u64 ended; // when STATE_ENDED came, by bpf_ktime_get_ns
 };
 
-// The workload of each container, by the container's cgroup. An entry goes when its
-// cgroup empties; LRU because a missed end must not fill the map for good. What a
-// live container loses by eviction is a needless hint at its next exec probe, and
-// the end of its last process is told instead of its workload's.
+// The workload of each container, by the container's cgroup. An entry comes when the cgroup
+// gets its first process, or from user space, and goes when it empties; LRU because a missed
+// end must not fill the map for good. A live container whose entry was evicted has its last
+// process's end told instead of its workload's, as one that was never put in.
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
@@ -160,32 +173,32 @@ SEC("tp_btf/sched_process_exec")
 int on_exec(__u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
-	struct workload *known, fresh = {.state = STATE_RUNNING};
+	struct workload *known, running = {.state = STATE_RUNNING};
 	struct place at;
 
 	if (!find_container(task, &at))
 		return 0;
+	known = bpf_map_lookup_elem(&workloads, &at.container);
+	if (!known)
+		return 0; // this may be anything, a workload or an exec probe
 	// An exec by another thread than the leader has taken over the leader's ids by now,
 	// so the tgid holds for the life of the process.
-	fresh.tgid = task->tgid;
-	known = bpf_map_lookup_elem(&workloads, &at.container);
-	if (known && known->state == STATE_SEEDED && known->tgid == fresh.tgid) {
+	running.tgid = task->tgid;
+	if (known->state == STATE_SEEDED && known->tgid == running.tgid) {
 		known->state = STATE_RUNNING;
-		tell(KIND_STARTED, &at, fresh.tgid);
+		tell(KIND_STARTED, &at, running.tgid);
 		return 0;
 	}
-	if (known && known->state != STATE_ENDED)
+	if (known->state == STATE_RUNNING || known->state == STATE_SEEDED)
 		return 0;
 	if (!made_by_runtime(task, &at))
 		return 0;
 
-	// Of two at the same time one wins; seeding from user space never overwrites.
-	if (bpf_map_update_elem(&workloads, &at.container, &fresh, known ? BPF_ANY : BPF_NOEXIST)) {
-		if (!bpf_map_lookup_elem(&workloads, &at.container))
-			count_lost();
-		return 0;
-	}
-	tell(KIND_STARTED, &at, fresh.tgid);
+	// Not in place: an entry evicted at this moment may be another container's by now. Then
+	// this fails, and the emptying of the cgroup will tell the end.
+	if (bpf_map_update_elem(&workloads, &at.container, &running, BPF_EXIST))
+		count_lost();
+	tell(KIND_STARTED, &at, running.tgid);
 	return 0;
 }
 
@@ -207,18 +220,28 @@ int on_exit(__u64 *ctx)
 		return 0;
 	known = bpf_map_lookup_elem(&workloads, &at.container);
 	tgid = task->tgid;
-	if (!known || known->state == STATE_ENDED || known->tgid != tgid)
+	if (!known || known->state == STATE_ENDED || known->state == STATE_FRESH || known->tgid != tgid)
 		return 0;
 	// Not atomic, because 5.10 has no compare-and-exchange: in the case above the end may
 	// be told twice, which is harmless.
+	known->ended = bpf_ktime_get_ns();
 	known->state = STATE_ENDED;
 	tell(KIND_EXITED, &at, tgid);
 	return 0;
 }
 
-// A container's cgroup lost its last process. Mostly the workload's end was told a moment
-// before, and this only forgets the entry. It is told when that was not so: the workload never
-// execed (restored by CRIU), failed to (no such program), left the cgroup, or was evicted.
+// A container's cgroup got its first process or lost its last one. With the first one it is known
+// to be young, so that its next suitable exec is the workload's; the hierarchies of v1 tell
+// this as well, though they have no cgroup.events.
+//
+// When the last one goes, mostly the workload's end was told a moment before, and this
+// only forgets the entry. It is told when that was not so: the container is older than the probe
+// or was evicted, or the workload never execed (restored by CRIU), failed to (no such
+// program), or left the cgroup. Nor does an end that was told long ago count, because it
+// may have been that of a `kubectl exec` in a container whose workload never execed; what this
+// costs is a needless hint when a child survives its workload. Another is told on a hybrid
+// host for a container that is in both hierarchies and older than the probe: v1 has no entry of it,
+// and can't tell it from one that is in v1 alone.
 // A surviving child may keep the cgroup populated for long: so this can't replace on_exit.
 SEC("tp_btf/cgroup_notify_populated")
 int on_populated(__u64 *ctx)
@@ -226,12 +249,10 @@ int on_populated(__u64 *ctx)
 	// From the argument: since 7.x this may run long after the last process, in the idle task.
 	struct cgroup *cgroup = (void *)ctx[0];
 	int populated = (int)ctx[2];
-	struct workload *known;
+	struct workload *known, fresh = {.state = STATE_FRESH};
 	struct place at = {.cgroup = cgroup};
-	bool told;
+	bool told = false;
 
-	if (populated)
-		return 0;
 	// Each hierarchy tells for itself.
 	at.container.hierarchy = cgroup->root->hierarchy_id;
 	if (!(use_v2 && at.container.hierarchy == 0) &&
@@ -240,11 +261,18 @@ int on_populated(__u64 *ctx)
 	if (!is_container(cgroup->kn))
 		return 0;
 	at.container.id = cgroup->kn->id;
+	if (populated) {
+		// What is known stays: it may have been put in by user space a moment ago.
+		if (bpf_map_update_elem(&workloads, &at.container, &fresh, BPF_NOEXIST) &&
+		    !bpf_map_lookup_elem(&workloads, &at.container))
+			count_lost();
+		return 0;
+	}
 	known = bpf_map_lookup_elem(&workloads, &at.container);
-	if (known)
-		told = known->state == STATE_ENDED;
-	else
-		// On a hybrid host most containers are in both and have no entry in v1.
+	if (known && known->state == STATE_ENDED)
+		told = bpf_ktime_get_ns() - known->ended < same_end;
+	else if (known && known->state == STATE_FRESH)
+		// On a hybrid host most containers are in both, and v2 has the workload.
 		told = use_v2 && at.container.hierarchy != 0;
 	bpf_map_delete_elem(&workloads, &at.container);
 	if (!told)

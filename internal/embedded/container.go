@@ -44,7 +44,7 @@ func (c *container) stopLife() {
 
 // Create makes a container in a sandbox that is READY. The CRI shows it CREATED
 // when Create returns. Errors: NotFound (no such sandbox), FailedPrecondition (it
-// is not READY), InvalidArgument (no metadata, no image, or a command
+// is not READY, or being stopped), InvalidArgument (no metadata, no image, or a command
 // that [ParseCommand] refuses), AlreadyExists (the sandbox has that name and attempt).
 func (r *Runtime) Create(_ context.Context, sandboxID string, config *runtimeapi.ContainerConfig) (string, error) {
 	if config.GetMetadata() == nil {
@@ -72,7 +72,7 @@ func (r *Runtime) Create(_ context.Context, sandboxID string, config *runtimeapi
 	if err != nil {
 		return "", err
 	}
-	if s.phase != phaseRunning || !s.view.made {
+	if !s.accepts() || !s.view.made {
 		return "", status.Errorf(codes.FailedPrecondition, "pod sandbox %s is not ready", s.id)
 	}
 	for _, other := range s.containers {
@@ -118,7 +118,7 @@ func (r *Runtime) start(id string) (*container, error) {
 	if c.phase != phaseCreated {
 		return nil, status.Errorf(codes.FailedPrecondition, "container %s was already started", c.id)
 	}
-	if c.sandbox.phase != phaseRunning {
+	if !c.sandbox.accepts() {
 		return nil, status.Errorf(codes.FailedPrecondition, "pod sandbox %s of container %s is not ready", c.sandbox.id, c.id)
 	}
 	if c.behaviour.FailsToStart {

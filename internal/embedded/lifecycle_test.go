@@ -208,6 +208,38 @@ func TestRemovingWhatRuns(t *testing.T) {
 	})
 }
 
+func TestNothingStartsInAPodBeingStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRuntime(t, Options{Lag: Lag{Start: Fixed(0), Exit: Fixed(time.Second), Event: Fixed(0)}})
+		pod, config := runPod(t, r, "p")
+		startContainer(t, r, pod, config, "a")
+		b, err := r.Create(t.Context(), pod, ContainerConfig(config, "b", 0, "image"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stopped := make(chan error)
+		go func() { stopped <- r.StopPod(t.Context(), pod) }()
+		synctest.Wait() // a is killed, and its end not shown yet
+
+		wantCode(t, r.Start(t.Context(), b), codes.FailedPrecondition)
+		_, err = r.Create(t.Context(), pod, ContainerConfig(config, "c", 0, "image"))
+		wantCode(t, err, codes.FailedPrecondition)
+		if err := <-stopped; err != nil {
+			t.Fatal(err)
+		}
+		wantState(t, r, b, created)
+		if got := sandboxStateOf(t, r, pod); got != notReady {
+			t.Errorf("the sandbox is %v", got)
+		}
+		if _, _, running := r.Counts(); running != 0 {
+			t.Errorf("%d containers run in a stopped pod", running)
+		}
+		if err := r.RemovePod(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestFailingToStart(t *testing.T) {
 	m := &recorder{}
 	r := newRuntime(t, Options{Lag: NoLag(), Mirror: m})

@@ -24,6 +24,7 @@ type sandbox struct {
 	cgroup     Cgroup
 	createdAt  time.Time
 	phase      phase
+	stopping   bool // a StopPod began: no container may start any more
 	containers []*container
 	view       view[*runtimeapi.PodSandbox, *runtimeapi.PodSandboxStatus]
 }
@@ -86,7 +87,8 @@ func (r *Runtime) runPod(ctx context.Context, config *runtimeapi.PodSandboxConfi
 
 // StopPod kills the containers of a sandbox and then the sandbox, and returns
 // when the CRI shows them so. Stopping a sandbox that is stopped or unknown is
-// no error.
+// no error. From the call on no container can be made or started in the sandbox,
+// even if ctx ends early.
 func (r *Runtime) StopPod(ctx context.Context, id string) error {
 	r.op.Lock()
 	s, err := r.sandboxes.find(id)
@@ -94,6 +96,7 @@ func (r *Runtime) StopPod(ctx context.Context, id string) error {
 		r.op.Unlock()
 		return nil
 	}
+	s.stopping = true
 	containers := append([]*container(nil), s.containers...)
 	for _, c := range containers {
 		r.exit(c, exitKilled, "", "")
@@ -144,7 +147,6 @@ func (r *Runtime) RemovePod(ctx context.Context, id string) error {
 		}
 		c := s.containers[0]
 		r.op.Unlock()
-		// A container made in between is removed as well, running or not.
 		if err := r.Remove(ctx, c.id); err != nil {
 			return err
 		}
@@ -169,6 +171,9 @@ func (r *Runtime) RemovePod(ctx context.Context, id string) error {
 	r.publish(s, s.id, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
 	return nil
 }
+
+// accepts reports whether containers may be made and started in s. Runtime.op is held.
+func (s *sandbox) accepts() bool { return s.phase == phaseRunning && !s.stopping }
 
 // showSandbox makes state what the CRI shows of s. Runtime.op is held.
 func (r *Runtime) showSandbox(s *sandbox, state runtimeapi.PodSandboxState) {

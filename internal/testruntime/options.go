@@ -22,7 +22,7 @@ type Options struct {
 	// CgroupRoot is the cgroup above kubepods, like the kubelet's --cgroup-root.
 	// Empty means one of the runtime's own, so that runtimes side by side do not
 	// mix. The runtime owns that cgroup, or /kubepods when CgroupRoot is "/": it
-	// must not exist at the start and is removed at the end.
+	// must not exist at the start and is removed at the end, but not by a later Sweep.
 	CgroupRoot string
 
 	// ExtraConfig is put at the end of containerd's configuration (TOML, version 3).

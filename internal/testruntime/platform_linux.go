@@ -54,6 +54,17 @@ func tryLock(f *os.File) (bool, error) {
 	}
 }
 
+// openNoFollow opens a file for reading and writing, but no symbolic link, and waits for no
+// one at the other end of a pipe.
+func openNoFollow(name string) (*os.File, error) {
+	return os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+}
+
+func ownedByUs(info os.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid()
+}
+
 // daemonAttr has the daemon die with the thread that starts it, and not with the
 // terminal's Ctrl-C: the owner stops it in its own time.
 func daemonAttr() *syscall.SysProcAttr {

@@ -18,6 +18,10 @@ func Check() error { return errNotLinux }
 
 func tryLock(*os.File) (bool, error) { return false, errNotLinux }
 
+func openNoFollow(string) (*os.File, error) { return nil, errNotLinux }
+
+func ownedByUs(os.FileInfo) bool { return false }
+
 func daemonAttr() *syscall.SysProcAttr { return nil }
 
 func mountsBelow(string) ([]string, error) { return nil, errNotLinux }

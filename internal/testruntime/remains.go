@@ -50,8 +50,34 @@ func claim(l layout, o owner) (*os.File, error) {
 	return f, nil
 }
 
+// openOwner opens the owner file of a private directory. It returns nil where there is none:
+// the directory isn't one of ours, or is just being made or removed.
+func openOwner(l layout) (*os.File, error) {
+	if info, err := os.Lstat(l.dir); err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 || !ownedByUs(info) {
+		return nil, ignoreNotExist(err)
+	}
+	f, err := openNoFollow(l.owner())
+	if err != nil {
+		return nil, ignoreNotExist(err)
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || !ownedByUs(info) {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func ignoreNotExist(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // Sweep removes what runtimes left in parent (empty: the folder for temporary files)
-// whose owners did not live to close them. Start calls it.
+// whose owners did not live to close them. Start calls it. What another user put there
+// is let alone, because anybody may write to that folder. A runtime with an
+// [Options.CgroupRoot] is not removed but told of in the error: by now that cgroup may be
+// someone else's, such as the kubelet's /kubepods.
 func Sweep(ctx context.Context, parent string) error {
 	if parent == "" {
 		parent = os.TempDir()
@@ -70,11 +96,8 @@ func Sweep(ctx context.Context, parent string) error {
 }
 
 func sweepDir(ctx context.Context, l layout) error {
-	f, err := os.OpenFile(l.owner(), os.O_RDWR, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // not one of ours, or just being made or removed
-	}
-	if err != nil {
+	f, err := openOwner(l)
+	if err != nil || f == nil {
 		return err
 	}
 	defer f.Close()
@@ -85,11 +108,16 @@ func sweepDir(ctx context.Context, l layout) error {
 	if err := json.NewDecoder(f).Decode(&o); err != nil {
 		return fmt.Errorf("read the owner file: %w", err)
 	}
-	if o.CgroupRoot == "" || o.CgroupRoot == "/" {
-		return fmt.Errorf("the owner file names the cgroup %q", o.CgroupRoot)
+	// Everything in that cgroup gets killed: it must be one that only this runtime can have made.
+	if o.CgroupRoot != ownCgroup(l.dir) {
+		return fmt.Errorf("the owner file names the cgroup %q, which need not be the runtime's any more: "+
+			"end what of it still runs there, and remove the cgroup and %s", o.CgroupRoot, l.dir)
 	}
 	return removeRemains(ctx, l, o.CgroupRoot)
 }
+
+// ownCgroup is the cgroup of the runtime in dir, unless the options name another.
+func ownCgroup(dir string) string { return "/" + filepath.Base(dir) }
 
 // removeRemains kills and removes all that belongs to a runtime: daemons, containers,
 // cgroups, mounts, files. It needs no help of containerd, so it works in whatever

@@ -101,7 +101,7 @@ func prepare(o Options) (*Runtime, error) {
 	}
 	r := &Runtime{options: o, layout: layout{dir}, binDir: o.BinDir, cgroupRoot: o.CgroupRoot}
 	if r.cgroupRoot == "" {
-		r.cgroupRoot = "/" + filepath.Base(dir)
+		r.cgroupRoot = ownCgroup(dir)
 	}
 	r.ownCgroup = r.cgroupRoot
 	if r.cgroupRoot == "/" {

@@ -264,6 +264,37 @@ func TestGoneBeforeLooked(t *testing.T) {
 	}
 }
 
+// After an overflow the events from before it may be read when the scan is over, and the removal
+// be the one that was dropped: no container may stay that is not there.
+func TestNoPhantomAfterOverflow(t *testing.T) {
+	root := t.TempDir()
+	pods := filepath.Join(root, "kubepods")
+	pod := filepath.Join(pods, "pod"+fakeUID(1))
+	if err := os.MkdirAll(pod, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w, rec := newFakeWatcher(), newRecorder()
+	src := New(Options{Root: root, Log: logTo(t)})
+	src.newWatcher = func() (watcher, error) { return w, nil }
+	start(t, src, rec)
+	w.errs <- fmt.Errorf("inotify: %w", fsnotify.ErrEventOverflow)
+	w.events <- fsnotify.Event{Name: filepath.Join(pod, fakeID(1)), Op: fsnotify.Create}
+	w.events <- fsnotify.Event{Name: filepath.Join(pods, "pod"+fakeUID(2)), Op: fsnotify.Create}
+
+	var got []string
+	for _, s := range rec.waitFor(t, "five signals", func(s []trigger.Signal) bool { return len(s) >= 5 }) {
+		got = append(got, line(s))
+	}
+	container, gone := " pod="+fakeUID(1)+" container="+fakeID(1), " pod="+fakeUID(2)
+	want := []string{"lost", "cgroup-added" + container, "cgroup-removed" + container, "cgroup-added" + gone, "cgroup-removed" + gone}
+	if !slices.Equal(got, want) {
+		t.Errorf("signals:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if alive, known := src.Alive(fakeID(1)); alive || known {
+		t.Errorf("a container that is gone: alive %v, known %v", alive, known)
+	}
+}
+
 func TestCandidatesAreBounded(t *testing.T) {
 	root := t.TempDir()
 	for i := range 50 {

@@ -239,10 +239,14 @@ func TestRealOutdatedRemoval(t *testing.T) {
 	src.newWatcher = func() (watcher, error) { return w, nil }
 	start(t, src, rec)
 
+	// The source takes an event when it is done with the one before.
+	handled := func() { w.events <- fsnotify.Event{Name: dir, Op: fsnotify.Chmod} }
 	w.events <- fsnotify.Event{Name: dir, Op: fsnotify.Remove}
+	handled()
 	rmdir(t, dir)
 	mkdir(t, dir)
 	w.events <- fsnotify.Event{Name: dir, Op: fsnotify.Create}
+	handled()
 	rmdir(t, dir)
 	w.events <- fsnotify.Event{Name: dir, Op: fsnotify.Remove}
 	who := " container=" + id

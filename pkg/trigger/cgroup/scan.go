@@ -110,19 +110,23 @@ func (m *mirror) found(parent *node, name string) error {
 		path: filepath.Join(parent.path, name), rel: rel, tree: parent.tree, parent: parent, depth: parent.depth + 1,
 		role: role, ref: ref, podUID: ref.PodUID(),
 	}
+	known := m.nodes[n.path]
 	info, err := os.Lstat(n.path)
-	switch {
-	case err == nil && !info.IsDir():
-		return nil
-	case err == nil:
-		n.id = cgroupfs.ID(info)
-	case role != rolePod && role != roleContainer:
+	if err != nil {
+		// A pod or container that went at once was there all the same. It gets no node:
+		// the news that it went need not be in the queue, because an overflow drops some
+		// and is told before what came before it.
+		if known == nil && (role == rolePod || role == roleContainer) {
+			m.signal(trigger.KindCgroupAdded, n)
+			m.signal(trigger.KindCgroupRemoved, n)
+		}
 		return nil
 	}
-	// A pod or container that went at once was there all the same. That it went is
-	// next in the queue, for its parent was being watched.
-
-	if known := m.nodes[n.path]; known != nil {
+	if !info.IsDir() {
+		return nil
+	}
+	n.id = cgroupfs.ID(info)
+	if known != nil {
 		if known.id == n.id || n.id == 0 {
 			return nil
 		}

@@ -5,7 +5,7 @@
 //	layout, err := cgroupfs.Detect()
 //	hierarchies, err := layout.Hierarchies()
 //	for _, h := range hierarchies {
-//		err = cgroupfs.Walk(h.Mountpoint, h.Prefix(h.Mountpoint), func(e cgroupfs.Entry) error { … })
+//		err = cgroupfs.Walk(h.Mountpoint, "", func(e cgroupfs.Entry) error { … })
 //	}
 //
 // Nothing is cached: a cgroup may be gone by the time its files are read, which

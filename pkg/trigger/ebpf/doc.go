@@ -7,7 +7,10 @@
 // What counts as a container and as its workload is decided in the kernel (see the
 // package bpf), so that the other processes of the host, and whatever a container starts
 // once it runs, never come here. Containers that were running before are taken over
-// when Run starts: their end is told, their start is not.
+// when Run starts: their end is told, their start is not. Where that can't be done, as
+// without the host's process IDs (hostPID) or its cgroups, their end is told when their
+// cgroup empties, which is later than the end of the workload if children survive it; and a
+// container that was only created when Run started has no start told.
 //
 // The source needs Linux 5.10 or later with BTF, and root or the capabilities CAP_BPF and
 // CAP_PERFMON. Where that is missing, Run and [Probe] return an error that wraps

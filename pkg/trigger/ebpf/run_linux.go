@@ -15,15 +15,11 @@ import (
 // when the ring is full of what can't be read, no wake-up comes either.
 const idleCheck = 5 * time.Second
 
-// Probe reports whether this process could run the source on this host: it loads
-// the probe into the kernel and takes it out again, which takes some 50 ms. The error
-// is the one that Run would return.
+// Probe reports whether this process could run the source on this host: it loads the
+// probe into the kernel, attaches it, and takes it out again, which takes a fraction of a
+// second. The error is the one with which Run would end at once.
 func Probe() error {
-	where, err := findPlaces("/proc")
-	if err != nil {
-		return err
-	}
-	probe, err := load(where.options(0))
+	_, probe, err := attach(0)
 	if err != nil {
 		return err
 	}
@@ -33,19 +29,12 @@ func Probe() error {
 // Run attaches the probe, takes over what runs already, and then turns the kernel's
 // records into signals.
 func (s *Source) Run(ctx context.Context, sink trigger.Sink) (err error) {
-	where, err := findPlaces("/proc")
-	if err != nil {
-		return err
-	}
-	probe, err := load(where.options(s.opts.RingSize))
+	// First attach, then look what runs: what starts or ends in between is in the ring.
+	where, probe, err := attach(s.opts.RingSize)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, probe.Close()) }()
-	// First attach, then look what runs: what starts or ends in between is in the ring.
-	if err := probe.Attach(); err != nil {
-		return unsupported(err)
-	}
 	s.seed(ctx, probe, where, sink)
 	sink.Up()
 
@@ -63,56 +52,49 @@ func (s *Source) Run(ctx context.Context, sink trigger.Sink) (err error) {
 	return s.read(ctx, probe, sink)
 }
 
-// read hands over records until ctx ends.
+// read hands over records as signals until ctx ends.
 func (s *Source) read(ctx context.Context, probe *bpf.Probe, sink trigger.Sink) error {
 	var rec bpf.Record
-	var lost uint64
+	var lost lossCheck
 	for {
 		err := probe.Read(&rec, idleCheck)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err == nil {
-			s.deliver(&rec, sink)
+			if signal, ok := toSignal(&rec, fromKtime(rec.Ktime)); ok {
+				sink.Signal(signal)
+			}
 		} else if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
-		// Once a burst, not once a record of it: one signal says all.
-		if probe.Pending() {
+		if !lost.due(time.Now(), probe.Pending()) {
 			continue
 		}
-		now, err := probe.Lost()
+		count, err := probe.Lost()
 		if err != nil {
 			return err
 		}
-		if now != lost {
-			s.counters.lost.Add(now - lost)
-			lost = now
+		if lost.grew(count) {
 			sink.Signal(trigger.Signal{Source: trigger.SourceEBPF, Kind: trigger.KindLost, At: time.Now()})
 		}
 	}
 }
 
-func (s *Source) deliver(rec *bpf.Record, sink trigger.Sink) {
-	switch rec.Kind {
-	case bpf.KindStarted:
-		s.counters.started.Add(1)
-	case bpf.KindExited:
-		s.counters.exited.Add(1)
-	case bpf.KindEmpty:
-		s.counters.empty.Add(1)
+// attach loads the probe and switches it on.
+func attach(ringSize uint32) (places, *bpf.Probe, error) {
+	where, err := findPlaces("/proc")
+	if err != nil {
+		return places{}, nil, err
 	}
-	signal, ok := toSignal(rec, fromKtime(rec.Ktime))
-	if !ok {
-		s.counters.ignored.Add(1)
-		return
+	probe, err := bpf.Load(where.options(ringSize))
+	if err != nil {
+		return places{}, nil, unsupported(err)
 	}
-	sink.Signal(signal)
-}
-
-func load(opts bpf.Options) (*bpf.Probe, error) {
-	probe, err := bpf.Load(opts)
-	return probe, unsupported(err)
+	if err := probe.Attach(); err != nil {
+		return places{}, nil, errors.Join(unsupported(err), probe.Close())
+	}
+	return where, probe, nil
 }
 
 // unsupported turns the mark of the package bpf into the one that callers of a source

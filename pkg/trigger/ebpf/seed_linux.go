@@ -17,24 +17,30 @@ import (
 // (PROC_PID_INIT_INO of the kernel).
 const hostPIDs = "pid:[4026531836]"
 
-// seed tells the probe of the containers that run already. What keeps it from doing so is
-// logged and no more: the end of such a container is still told when its cgroup empties.
+// seed tells the probe of the containers that run already, and logs how many there were. What
+// keeps it from doing so is logged and no more: the end of such a container is still told
+// when its cgroup empties. What it lacks is the end of a workload whose children live on, and
+// the start of a container that was only created by now.
 func (s *Source) seed(ctx context.Context, probe *bpf.Probe, where places, sink trigger.Sink) {
+	count := s.takeOverAll(ctx, probe, where, sink)
+	s.opts.logger().Info("ebpf: probe attached", "containers", count, "cgroup_v2", !where.withoutV2, "v1_controller", where.v1.Controller)
+}
+
+func (s *Source) takeOverAll(ctx context.Context, probe *bpf.Probe, where places, sink trigger.Sink) (count int) {
 	log := s.opts.logger()
 	switch own, err := os.Readlink("/proc/self/ns/pid"); {
 	case err != nil || own != hostPIDs:
 		log.Warn("ebpf: running containers are not taken over, because process IDs here are not the host's (use hostPID)", "namespace", own, "err", err)
-		return
+		return 0
 	case where.hidden != nil:
 		log.Warn("ebpf: running containers are not taken over", "err", where.hidden)
-		return
+		return 0
 	}
 	done := map[int]bool{}
-	var count uint64
 	// v2 first, as in the kernel: a process that is in both goes by its v2 cgroup.
 	for _, id := range slices.Sorted(maps.Keys(where.visible)) {
 		h := where.visible[id]
-		err := cgroupfs.Walk(h.Mountpoint, h.Prefix(h.Mountpoint), func(e cgroupfs.Entry) error {
+		err := cgroupfs.Walk(h.Mountpoint, "", func(e cgroupfs.Entry) error {
 			if e.Ref.ContainerID != "" && s.takeOver(probe, bpf.Cgroup{ID: e.ID, Hierarchy: id}, e, done, sink) {
 				count++
 			}
@@ -44,8 +50,7 @@ func (s *Source) seed(ctx context.Context, probe *bpf.Probe, where places, sink 
 			log.Warn("ebpf: not all running containers are taken over", "root", h.Mountpoint, "err", err)
 		}
 	}
-	s.counters.seeded.Add(count)
-	log.Info("ebpf: probe attached", "containers", count, "cgroup_v2", !where.withoutV2, "v1_controller", where.v1.Controller)
+	return count
 }
 
 // takeOver makes the probe remember one container's workload, and reports whether it
@@ -62,7 +67,7 @@ func (s *Source) takeOver(probe *bpf.Probe, cgroup bpf.Cgroup, e cgroupfs.Entry,
 		return false
 	}
 	if !added {
-		return false // it began after Attach
+		return false // it got its first process after Attach
 	}
 	// It may have ended before the probe knew it. If after, this says so twice.
 	now, err := readProcess("/proc", init.pid)

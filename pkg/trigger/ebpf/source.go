@@ -5,8 +5,7 @@ import "github.com/hybrid-pleg/hybrid-pleg/pkg/trigger"
 // Source is the eBPF source of signals. Its methods may be called from any
 // goroutine, Run by one at a time.
 type Source struct {
-	opts     Options
-	counters counters
+	opts Options
 }
 
 var _ trigger.Source = (*Source)(nil)
@@ -16,6 +15,3 @@ func New(opts Options) *Source { return &Source{opts: opts} }
 
 // Name returns [trigger.SourceEBPF].
 func (*Source) Name() trigger.SourceName { return trigger.SourceEBPF }
-
-// Stats returns the counts so far.
-func (s *Source) Stats() Stats { return s.counters.stats() }
