@@ -92,7 +92,7 @@ func compileTiny(ctx context.Context, source, out string) error {
 	if len(words) == 0 {
 		return fmt.Errorf("go env CC is empty: a C compiler is needed")
 	}
-	args := slices.Concat(words[1:], []string{"-Os", "-static", "-nostdlib", "-s",
+	args := slices.Concat(words[1:], []string{"-Os", "-static", "-nostdlib", "-ffreestanding", "-fno-stack-protector", "-s",
 		// One segment, so that executing it maps one page.
 		"-Wl,-z,noseparate-code", "-Wl,--build-id=none", "-o", out, source})
 	if output, err := exec.CommandContext(ctx, words[0], args...).CombinedOutput(); err != nil {

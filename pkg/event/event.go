@@ -127,8 +127,8 @@ type FoundBy string
 
 // The kinds of relist.
 const (
-	// FoundEarly: a relist that a trigger or a caller asked for; for a PodSync, also
-	// details that came after their event.
+	// FoundEarly: a relist that a trigger or a caller asked for. A PodSync with
+	// details that came late has what the event had that lacked them.
 	FoundEarly FoundBy = "early"
 	// FoundPeriodic: the relist that comes round by itself.
 	FoundPeriodic FoundBy = "periodic"

@@ -18,7 +18,7 @@ func (e *Engine) addDetails(ctx context.Context, changes []Change, reads map[str
 	}
 	readings := make([]*reading, 0, len(want))
 	for id, w := range want {
-		readings = append(readings, e.startReading(&reading{id: id, want: w.state, ahead: reads[id], onlyAhead: w.removed}))
+		readings = append(readings, e.startReading(&reading{id: id, wanted: w, ahead: reads[id]}))
 	}
 
 	deadline, cancel := context.WithTimeout(ctx, e.opts.StatusDeadline)
@@ -47,10 +47,12 @@ func (r *reading) await(ctx context.Context) outcome {
 	}
 }
 
-// wanted is the status that a change wants: what it must show, and whether the
-// container has been removed since, so that only what was read ahead can tell.
+// wanted is the status that a change wants: what it must show, how the change was
+// found, and whether the container has been removed since, so that asking is in vain
+// and only what was read ahead can tell.
 type wanted struct {
 	state   event.State
+	foundBy event.FoundBy
 	removed bool
 }
 
@@ -61,7 +63,7 @@ func wantsStatus(changes []Change, reads map[string]*ahead) map[string]wanted {
 	for i := range changes {
 		switch c := &changes[i]; c.Type {
 		case event.ContainerStarted, event.ContainerDied:
-			want[c.Container.ID] = wanted{state: c.To}
+			want[c.Container.ID] = wanted{state: c.To, foundBy: c.Detection.FoundBy}
 		case event.ContainerRemoved:
 			if w, ok := want[c.Container.ID]; ok && reads[c.Container.ID] != nil {
 				w.removed = true

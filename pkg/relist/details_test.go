@@ -81,7 +81,10 @@ func TestHangingStatus(t *testing.T) {
 		for i := range 3 {
 			b.set(fmt.Sprintf("p%d", i), fmt.Sprintf("c%d", i), isExited)
 		}
-		b.relist("")
+		if res := b.engine.Relist(b.Context(), Request{Periodic: true}); res.Err != nil {
+			b.Fatal(res.Err)
+		}
+		synctest.Wait()
 		got := b.take()
 		slices.Sort(got)
 		if want := []string{
@@ -98,6 +101,9 @@ func TestHangingStatus(t *testing.T) {
 		b.want()
 		release()
 		synctest.Wait()
+		if got := b.told[0].Detection.FoundBy; got != event.FoundPeriodic {
+			b.Errorf("late details are found %s, their event was found periodically", got)
+		}
 		b.want("p1 PodSync c1 (app/0) code=3")
 	})
 }

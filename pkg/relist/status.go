@@ -41,13 +41,11 @@ var (
 // reading is the status of one container being read. The read goes on after the
 // event had to go without it, and its result then follows as a PodSync.
 type reading struct {
-	id    string
-	want  event.State
-	ahead *ahead // the status, asked for already; nil if it was not
-	// onlyAhead: the container has been removed, so that asking is in vain.
-	onlyAhead bool
-	first     chan outcome // what the first try gave; buffered
-	more      chan bool    // whether the result is still wanted after that; buffered
+	id string
+	wanted
+	ahead *ahead       // the status, asked for already; nil if it was not
+	first chan outcome // what the first try gave; buffered
+	more  chan bool    // whether the result is still wanted after that; buffered
 }
 
 type outcome struct {
@@ -129,9 +127,9 @@ func (e *Engine) read(ctx context.Context, r *reading) {
 		if e.store.State(r.id) == event.StateNonExistent {
 			return
 		}
-		st, err = e.fetchStatus(ctx, r.id, r.want)
+		st, err = e.fetchStatus(ctx, r.id, r.state)
 	}
-	if c, ok := e.store.podSync(r.id, st); ok {
+	if c, ok := e.store.podSync(r.id, st, r.foundBy); ok {
 		e.enqueue(c.Pod.UID, []Change{c}, nil)
 	}
 }
@@ -145,15 +143,15 @@ func (e *Engine) firstStatus(ctx context.Context, r *reading) (*event.Status, er
 			return nil, err
 		}
 		if err == nil {
-			if st, err := statusFrom(s, r.want); err == nil {
+			if st, err := statusFrom(s, r.state); err == nil {
 				return st, nil
 			}
 		}
 	}
-	if r.onlyAhead {
+	if r.removed {
 		return nil, errStatusGone
 	}
-	return e.fetchStatus(ctx, r.id, r.want)
+	return e.fetchStatus(ctx, r.id, r.state)
 }
 
 // giveUp logs once that a status can't be read: when one can't, thousands may not.

@@ -156,8 +156,9 @@ func (s *Store) Pod(uid string) (event.Pod, bool) {
 }
 
 // podSync makes the change that says that a container's details can be read now;
-// ok is false when it has no record any more.
-func (s *Store) podSync(id string, status *event.Status) (c Change, ok bool) {
+// it is found as the change was that lacked them. ok is false when the container
+// has no record any more.
+func (s *Store) podSync(id string, status *event.Status, foundBy event.FoundBy) (c Change, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rec := s.items[id]
@@ -166,7 +167,7 @@ func (s *Store) podSync(id string, status *event.Status) (c Change, ok bool) {
 	}
 	c = step{rec: rec, from: rec.state, to: rec.state}.change(time.Now())
 	c.Type = event.PodSync
-	c.Detection.FoundBy = event.FoundEarly
+	c.Detection.FoundBy = foundBy
 	c.Status = status
 	if rec.state != exited {
 		c.Status = beforeExit(status)

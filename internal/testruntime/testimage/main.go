@@ -14,8 +14,9 @@
 //	leader-exit DURATION CODE  the main thread exits; another one ends the process later
 //	tree N DURATION            starts N sleeping children and ends while they live
 //	orphans N DURATION         starts such a tree and outlives its leader by DURATION
-//	forkstorm RATE DURATION    forks and executes /tiny RATE times a second, 0 for as often
-//	                           as it can; prints how often it was
+//	forkstorm RATE DURATION    forks, and executes /tiny RATE times a second, 0 for as often
+//	                           as it can; prints how often it was. A fork costs more than
+//	                           thirty execs, so a fast storm has up to 101 execs a process
 //	memhog BYTES [DURATION]    touches so much memory and holds it
 //
 // A tree's children die with it where its leader is process 1 of a PID namespace:

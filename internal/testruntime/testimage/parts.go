@@ -161,7 +161,12 @@ func forkstorm(rate int, d time.Duration) error {
 const workerEnv = "TESTIMAGE_FORKSTORM_WORKER"
 
 func storm(rate int, d time.Duration) (n int, err error) {
-	argv := []string{tiny}
+	// A process of a fast storm executes tiny again and again.
+	more := 100
+	if rate > 0 {
+		more = min(more, rate/100)
+	}
+	argv := []string{tiny, strconv.Itoa(more)}
 	attr := &syscall.ProcAttr{}
 	began := time.Now()
 	for {
@@ -179,9 +184,18 @@ func storm(rate int, d time.Duration) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
-		if _, err := syscall.Wait4(pid, nil, 0, nil); err != nil && err != syscall.EINTR {
+		var status syscall.WaitStatus
+		for {
+			if _, err = syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
+				break
+			}
+		}
+		if err != nil {
 			return n, err
 		}
-		n++
+		if status != 0 {
+			return n, fmt.Errorf("%s ended with wait status %#x", tiny, status)
+		}
+		n += 1 + more
 	}
 }
