@@ -10,6 +10,7 @@ import (
 	"github.com/hybrid-pleg/hybrid-pleg/internal/config"
 	"github.com/hybrid-pleg/hybrid-pleg/internal/daemon"
 	"github.com/hybrid-pleg/hybrid-pleg/internal/shutdown"
+	"github.com/hybrid-pleg/hybrid-pleg/internal/view"
 	"github.com/spf13/cobra"
 )
 
@@ -32,7 +33,7 @@ func run(args []string) int {
 	switch {
 	case err == nil:
 		return 0
-	case !started, errors.Is(err, daemon.ErrUsage), errors.Is(err, config.ErrConfig):
+	case !started, errors.Is(err, daemon.ErrUsage), errors.Is(err, view.ErrUsage), errors.Is(err, config.ErrConfig):
 		fmt.Fprintf(os.Stderr, "hybrid-pleg: %v\nSee hybrid-pleg --help.\n", err)
 		return exitUsage
 	default:
@@ -56,6 +57,6 @@ system, an eBPF probe and the runtime's own event stream make it list early.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(runCommand(), versionCommand())
+	root.AddCommand(runCommand(), watchCommand(), podsCommand(), experimentCommand(), versionCommand())
 	return root
 }

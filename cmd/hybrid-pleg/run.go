@@ -8,8 +8,11 @@ import (
 	"github.com/hybrid-pleg/hybrid-pleg/internal/daemon"
 	"github.com/hybrid-pleg/hybrid-pleg/internal/endpoint"
 	"github.com/hybrid-pleg/hybrid-pleg/internal/output"
+	"github.com/hybrid-pleg/hybrid-pleg/internal/serve"
+	"github.com/hybrid-pleg/hybrid-pleg/pkg/merge"
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/pleg"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func runCommand() *cobra.Command {
@@ -24,6 +27,9 @@ Events go to standard output, the log to standard error. The endpoint auto is
 $` + endpoint.EnvVar + `, else the first well-known socket of containerd, CRI-O
 or cri-dockerd that answers, else the embedded runtime, which plays a small
 workload in memory.
+
+Agents on this node are served over gRPC and HTTP at the socket of --listen, which
+its owner and group may connect to; HTTP is also served at --http-api, if given.
 
 SIGTERM, SIGINT and SIGHUP end it cleanly, a second one at once.`,
 		Example: `  hybrid-pleg run
@@ -40,6 +46,7 @@ SIGTERM, SIGINT and SIGHUP end it cleanly, a second one at once.`,
 			if !cmd.Flags().Changed("relist-period") && slices.Equal(opts.Triggers, []string{daemon.NoTriggers}) {
 				opts.RelistPeriod = pleg.DefaultRelistPeriodDegraded
 			}
+			opts.ListenIfPossible = !cmd.Flags().Changed("listen")
 			return daemon.Run(cmd.Context(), opts)
 		},
 	}
@@ -51,7 +58,25 @@ SIGTERM, SIGINT and SIGHUP end it cleanly, a second one at once.`,
 	f.DurationVar(&opts.RelistPeriodDegraded, "relist-period-degraded", pleg.DefaultRelistPeriodDegraded, "the same while a trigger is down or misses something")
 	f.StringVar(&opts.Output, "output", string(output.Auto), "how to write events: ndjson, text, none; auto is text on a terminal, else ndjson")
 	f.StringVar(&opts.HTTP, "http", daemon.DefaultHTTP, `serve /metrics, /healthz and /readyz at this loopback address; "" for no server`)
+	agentFlags(f, &opts.Agents)
+	f.StringVar(&opts.StateDir, "state-dir", "", "keep in this directory what was told, so that the next start goes on from there")
+	f.IntVar(&opts.JournalEvents, "journal-events", merge.DefaultJournalEvents, "events kept for watchers that are behind or come back")
+	f.Int64Var(&opts.JournalBytes, "journal-bytes", merge.DefaultJournalBytes, "memory that these may take, about")
 	f.StringVar(&opts.LogLevel, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&file, "config", "", "a YAML file that sets these flags by their names; the command line wins")
 	return cmd
+}
+
+// agentFlags are the flags of serving agents.
+func agentFlags(f *pflag.FlagSet, o *daemon.Agents) {
+	f.StringVar(&o.Listen, "listen", serve.DefaultListen, `serve agents over gRPC and HTTP at this socket; "" for none`)
+	f.StringVar(&o.ListenGroup, "listen-group", "", "let this group, by name or number, connect to it (default: the group the program runs as)")
+	f.StringVar(&o.HTTPAPI, "http-api", "", "serve agents over HTTP at this address, too; beyond loopback with TLS only")
+	f.StringVar(&o.TLS.Cert, "tls-cert", "", "the certificate for --http-api, a PEM file; read again when it changes, as the next two")
+	f.StringVar(&o.TLS.Key, "tls-key", "", "its private key")
+	f.StringVar(&o.TLS.ClientCA, "tls-client-ca", "", "the authorities whose client certificates are let in")
+	f.IntVar(&o.Limits.Watchers, "max-watchers", serve.DefaultWatchers, "watches open at once")
+	f.IntVar(&o.Limits.WatcherBuffer, "watcher-buffer", serve.DefaultWatcherBuffer, "bytes the kernel may hold for a client that does not read; the rest waits in the journal")
+	f.IntVar(&o.Limits.MessageSize, "max-message-size", serve.DefaultMessageSize, "bytes in a gRPC message")
+	f.Float64Var(&o.Limits.RequestsPerSecond, "max-requests-per-second", serve.DefaultRequestsPerSecond, "requests and new watches of all clients together")
 }

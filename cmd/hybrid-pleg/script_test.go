@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,9 +46,11 @@ const patience = time.Minute
 //	events FILE             the file is NDJSON, with the fields documented, lawful
 //	get NAME PATH FILE      fetch a page of its --http address; the first line is
 //	                        the status
+//	ask SOCKET PATH FILE    the same from a daemon's socket
 //	metric NAME REGEXP      wait until a line of /metrics matches
 //	serve KIND PATH         listen on a socket: cri, grpc, http, silent, or dead (the
 //	                        socket remains, nobody listens)
+//	told FILE N             the file is what watch writes, lawful, with N resets
 //	clean                   nothing is left in $TMPDIR
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -75,9 +78,11 @@ func TestScripts(t *testing.T) {
 			"ended":       cmdEnded,
 			"events":      cmdEvents,
 			"get":         cmdGet,
+			"ask":         cmdAsk,
 			"metric":      cmdMetric,
 			"serve":       cmdServe,
 			"clean":       cmdClean,
+			"told":        cmdTold,
 		},
 	})
 }
@@ -112,6 +117,10 @@ func command(ts *testscript.TestScript, args []string) *exec.Cmd {
 			path = p
 			break
 		}
+	}
+	if len(args) > 0 && args[0] == "run" && !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--listen") }) {
+		// The default is one for the whole machine, and scripts run side by side.
+		args = append(slices.Clone(args), "--listen=")
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Dir = ts.MkAbs(".")
@@ -268,7 +277,7 @@ func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 
 func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range args[1:] {
-		sig, ok := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP}[name]
+		sig, ok := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL}[name]
 		if !ok {
 			ts.Fatalf("there is no signal %s", name)
 		}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
+	"os"
 
 	"github.com/hybrid-pleg/hybrid-pleg/internal/embedded"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -36,6 +38,30 @@ func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 	default:
 		ts.Fatalf("there is no %s to serve", kind)
 	}
+}
+
+// cmdAsk fetches a page from a daemon's socket, once somebody answers there.
+func cmdAsk(ts *testscript.TestScript, neg bool, args []string) {
+	socket := ts.MkAbs(args[0])
+	client := http.Client{Timeout: patience, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}}
+	poll(ts, nil, func() string {
+		resp, err := client.Get("http://daemon" + args[1])
+		if err != nil {
+			return err.Error()
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return err.Error()
+		}
+		ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(resp.Status+"\n"+string(body)), 0o600))
+		return ""
+	})
 }
 
 // serveCRI serves a runtime with one pod that has one container.

@@ -1,5 +1,5 @@
 // Package daemon is what "hybrid-pleg run" does: it assembles a generator and
-// its runtime, writes the events out, and serves metrics and health.
+// its runtime, writes the events out, and serves agents, metrics and health.
 package daemon
 
 import (
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hybrid-pleg/hybrid-pleg/internal/output"
+	"github.com/hybrid-pleg/hybrid-pleg/internal/serve"
 	"github.com/hybrid-pleg/hybrid-pleg/internal/version"
 	"github.com/hybrid-pleg/hybrid-pleg/internal/web"
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/merge"
@@ -47,6 +48,19 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	defer closeRuntime()
 
+	// Before the generator, which has a state directory that only its Run gives back.
+	listener, err := s.listen(ctx)
+	if err != nil {
+		return err
+	}
+	agents, err := s.listenAgents(ctx)
+	if err != nil {
+		closeListener(listener)
+		return err
+	}
+	defer closeListener(listener)
+	defer closeAgents(agents)
+
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collectors.NewGoCollector(),
@@ -58,6 +72,9 @@ func Run(ctx context.Context, opts Options) error {
 		CgroupRoot:           s.CgroupRoot,
 		RelistPeriod:         s.RelistPeriod,
 		RelistPeriodDegraded: s.RelistPeriodDegraded,
+		StateDir:             s.StateDir,
+		JournalEvents:        s.JournalEvents,
+		JournalBytes:         s.JournalBytes,
 		Registerer:           registry,
 		Log:                  s.log,
 	})
@@ -74,11 +91,11 @@ func Run(ctx context.Context, opts Options) error {
 		return err
 	}
 	defer watcher.Close()
-	listener, err := s.listen(ctx)
+	server, err := s.newAgents(g, agents, registry)
 	if err != nil {
 		return err
 	}
-	s.announce(listener)
+	s.announce(listener, agents)
 
 	group, ctx := errgroup.WithContext(ctx)
 	ended := make(chan struct{})
@@ -92,7 +109,10 @@ func Run(ctx context.Context, opts Options) error {
 		return w.run(ended)
 	})
 	if listener != nil {
-		group.Go(func() error { return serve(ctx, listener, web.Handler(g, registry, livenessGrace)) })
+		group.Go(func() error { return serveWeb(ctx, listener, web.Handler(g, registry, livenessGrace)) })
+	}
+	if server != nil {
+		group.Go(func() error { return server.Run(ctx, agents) })
 	}
 	err = group.Wait()
 	if errors.Is(err, errReaderGone) {
@@ -103,13 +123,13 @@ func Run(ctx context.Context, opts Options) error {
 }
 
 // announce says how this run is set up.
-func (s *settings) announce(listener net.Listener) {
+func (s *settings) announce(listener net.Listener, agents serve.Listeners) {
 	attrs := []any{"version", version.Number(), "runtime", s.choice.Endpoint, "chosen", s.choice.Why, "triggers", s.triggers}
 	if listener != nil {
 		// Not s.HTTP: its port may be 0, for any.
 		attrs = append(attrs, "http", "http://"+listener.Addr().String())
 	}
-	s.log.Info("hybrid-pleg runs", attrs...)
+	s.log.Info("hybrid-pleg runs", append(attrs, agentAttrs(agents)...)...)
 }
 
 // checkOnlyTrigger refuses to run on nothing but a trigger that can't work: who

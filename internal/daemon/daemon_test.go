@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hybrid-pleg/hybrid-pleg/internal/serve"
 	"go.uber.org/goleak"
 )
 
@@ -24,10 +25,16 @@ func defaults(t *testing.T, dir string, stdout *os.File) Options {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stderr.Close() })
+	limits, err := serve.Limits{}.Complete()
+	if err != nil {
+		t.Fatal(err)
+	}
 	return Options{
 		RuntimeEndpoint: "embedded", Triggers: []string{"cgroup", "ebpf", "cri"},
 		RelistPeriod: time.Second, RelistPeriodDegraded: time.Second,
 		Output: "ndjson", HTTP: "127.0.0.1:0", LogLevel: "info",
+		Agents:        Agents{Limits: limits},
+		JournalEvents: 1024, JournalBytes: 1 << 20,
 		Stdout: stdout, Stderr: stderr, Getenv: func(string) string { return "" },
 	}
 }
@@ -124,7 +131,7 @@ func TestServerEnds(t *testing.T) {
 	ended := make(chan error, 1)
 	entered := make(chan struct{})
 	go func() {
-		ended <- serve(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ended <- serveWeb(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			close(entered)
 			<-r.Context().Done()
 		}))

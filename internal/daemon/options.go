@@ -30,6 +30,11 @@ type Options struct {
 	Output               string
 	HTTP                 string // empty: no server
 	LogLevel             string
+	Agents
+	StateDir string // empty: nothing is kept
+	// JournalEvents and JournalBytes bound what is kept for watchers that are behind.
+	JournalEvents int
+	JournalBytes  int64
 
 	// Stdout takes the events, Stderr the log.
 	Stdout, Stderr *os.File
@@ -60,6 +65,8 @@ type settings struct {
 	choice   endpoint.Choice
 	triggers []trigger.SourceName
 	format   output.Format
+	socket   string // for agents; empty: none
+	group    int    // of the socket; -1: as it is
 	log      *slog.Logger
 }
 
@@ -95,7 +102,25 @@ func (o Options) check(ctx context.Context) (*settings, error) {
 	if err := checkHTTP(o.HTTP); err != nil {
 		return nil, err
 	}
-	return s, nil
+	if err := checkJournal(o.JournalEvents, o.JournalBytes); err != nil {
+		return nil, err
+	}
+	return s, s.checkAgents()
+}
+
+// checkJournal keeps a slip from taking the memory, or from leaving watchers none.
+func checkJournal(events int, bytes int64) error {
+	const (
+		leastEvents, mostEvents = 16, 10_000_000
+		leastBytes, mostBytes   = 64 << 10, 16 << 30
+	)
+	switch {
+	case events < leastEvents || events > mostEvents:
+		return usage("--journal-events: give %d to %d, not %d", leastEvents, mostEvents, events)
+	case bytes < leastBytes || bytes > mostBytes:
+		return usage("--journal-bytes: give %d to %d, not %d", leastBytes, mostBytes, bytes)
+	}
+	return nil
 }
 
 // leastPeriod keeps a slip of the unit (10 for 10s is refused by itself, but 10ns
@@ -125,7 +150,7 @@ func checkHTTP(addr string) error {
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return usage("--http: %q is reachable from outside, and there is no way yet to tell who may read it: give a loopback address such as %s, and put a proxy in front of it", addr, DefaultHTTP)
+	return usage("--http: %q is reachable from outside, and nothing here asks who may read it: give a loopback address such as %s, and put a proxy in front of it", addr, DefaultHTTP)
 }
 
 func parseTriggers(words []string) ([]trigger.SourceName, error) {

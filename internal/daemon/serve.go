@@ -23,8 +23,15 @@ func (s *settings) listen(ctx context.Context) (net.Listener, error) {
 	return l, nil
 }
 
-// serve serves until ctx ends. A client that sends or reads too slowly is cut off.
-func serve(ctx context.Context, l net.Listener, h http.Handler) error {
+// closeListener closes one that is not served; one that was is closed already.
+func closeListener(l net.Listener) {
+	if l != nil {
+		_ = l.Close()
+	}
+}
+
+// serveWeb serves until ctx ends. A client that sends or reads too slowly is cut off.
+func serveWeb(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,

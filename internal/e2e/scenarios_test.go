@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -183,18 +182,7 @@ func scenarios() []scenario {
 			p := s.pod(testruntime.PodSpec{Name: "leader-exit"})
 			c := s.container(p, "main", 0, "leader-exit", "2s", "4")
 			s.seen(c, event.ContainerStarted)
-			pid, err := c.HostPid(s.ctx)
-			s.must(err)
-			waitFor(s, "the leader thread's end", func() error {
-				stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-				if err != nil {
-					s.Fatalf("the process ended with its leader thread: %v", err)
-				}
-				if !strings.Contains(string(stat), ") Z ") {
-					return fmt.Errorf("it is not a zombie: %s", stat)
-				}
-				return nil
-			})
+			s.leaderEnds(c)
 			for _, a := range s.arms {
 				before := uint64(len(a.told()))
 				a.g.RequestReinspect(p.UID)

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"strconv"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -17,17 +18,20 @@ const (
 	BestEffort QoS = "besteffort"
 )
 
-// The labels that the kubelet gives what it makes.
+// The labels and annotations that the kubelet gives what it makes.
 const (
 	labelPodName       = "io.kubernetes.pod.name"
 	labelPodNamespace  = "io.kubernetes.pod.namespace"
 	labelPodUID        = "io.kubernetes.pod.uid"
 	labelContainerName = "io.kubernetes.container.name"
 	annotationRestarts = "io.kubernetes.container.restartCount"
+	annotationSource   = "kubernetes.io/config.source"
+	annotationSeen     = "kubernetes.io/config.seen"
 )
 
 // PodConfig is the configuration with which the kubelet, using the cgroupfs
-// driver, would run a pod's sandbox. The caller may change it further.
+// driver, would run a pod's sandbox. The caller may change it further, and give it
+// the pod's own labels and annotations.
 func PodConfig(namespace, name, uid string, attempt uint32, qos QoS) *runtimeapi.PodSandboxConfig {
 	parent := "/kubepods/pod" + uid
 	if qos != Guaranteed {
@@ -40,6 +44,10 @@ func PodConfig(namespace, name, uid string, attempt uint32, qos QoS) *runtimeapi
 			labelPodNamespace: namespace,
 			labelPodName:      name,
 			labelPodUID:       uid,
+		},
+		Annotations: map[string]string{
+			annotationSource: "api",
+			annotationSeen:   time.Now().Format(time.RFC3339Nano),
 		},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			CgroupParent: parent,

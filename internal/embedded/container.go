@@ -130,6 +130,7 @@ func (r *Runtime) start(id string) (*container, error) {
 	}
 	c.phase = phaseRunning
 	c.startedAt = time.Now()
+	r.tell(c.id, Began)
 	r.mu.Lock() // a verbose status tells the pid
 	c.cgroup.Pid = r.newPid()
 	r.mu.Unlock()
@@ -160,6 +161,7 @@ func (r *Runtime) exit(c *container, code int32, reason, message string) {
 	c.stopLife()
 	c.phase = phaseExited
 	c.finishedAt = time.Now()
+	r.tell(c.id, Ended)
 	c.exitCode, c.reason, c.message = code, reasonFor(code, reason), message
 	r.mirrored(r.mirror.Emptied(c.cgroup))
 	lag := r.draw(r.lag.Exit)
@@ -254,6 +256,7 @@ func (r *Runtime) Remove(ctx context.Context, id string) error {
 	s.containers = slices.DeleteFunc(s.containers, func(o *container) bool { return o == c })
 	r.containers.remove(c)
 	r.mu.Unlock()
+	r.tell(c.id, ShownRemoved)
 	r.publish(s, c.id, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
 	return nil
 }
@@ -320,4 +323,5 @@ func (r *Runtime) showContainer(c *container, state runtimeapi.ContainerState) {
 	r.mu.Lock()
 	c.view.show(list, full)
 	r.mu.Unlock()
+	r.tell(c.id, shown(state))
 }

@@ -15,6 +15,9 @@ type Options struct {
 	Lag Lag
 	// Mirror is told what the kernel would show; nil for nobody.
 	Mirror Mirror
+	// Account is told what befalls containers, in order, right after it has: for who
+	// must know the truth. It must be quick and must not call the runtime. Nil for nobody.
+	Account func(id string, what Moment)
 	// EventBuffer is how many events a subscriber of GetContainerEvents may be
 	// behind before its stream is cut off; 0 means 1000.
 	EventBuffer int

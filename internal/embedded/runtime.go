@@ -32,6 +32,7 @@ type Runtime struct {
 	rng     *rand.Rand
 	lag     Lag
 	mirror  Mirror
+	account func(id string, what Moment)
 	number  uint64
 	pid     int
 	parents map[string]int // sandboxes in each parent cgroup
@@ -59,6 +60,7 @@ func New(o Options) *Runtime {
 		rng:        rand.New(rand.NewPCG(seed, 0)),
 		lag:        o.Lag.withDefaults(),
 		mirror:     o.Mirror,
+		account:    o.Account,
 		pid:        1000,
 		parents:    map[string]int{},
 		names:      map[string]*sandbox{},

@@ -55,7 +55,10 @@ func TestNDJSONKeepsAll(t *testing.T) {
 	want.ID = "c0c0c0c0c0c0c0c0/ContainerDied"
 	want.From, want.To = event.StateRunning, event.StateExited
 	want.Container.Image = "registry.example/app?a=1&b=<2>"
-	want.Status = &event.Status{StartedAt: noon.UTC(), FinishedAt: noon.UTC().Add(time.Nanosecond), ExitCode: ptr(int32(-1)), Reason: "r", Message: "m", Pid: 7}
+	want.Status = &event.Status{StartedAt: noon.UTC(), FinishedAt: noon.UTC().Add(time.Nanosecond), ExitCode: ptr(int32(-1)), Reason: "r", Message: "m", Pid: 7, CgroupPath: "/kubepods/x", CgroupID: 1<<63 + 1}
+	want.Sandbox.Labels = map[string]string{"app": "web", "": ""}
+	want.Sandbox.Annotations = map[string]string{"note": "two\nlines"}
+	want.CreatedAt = noon.UTC().Add(-time.Hour)
 	want.StatusMissing, want.Inferred = event.StatusLate, true
 	want.Time, want.Detection.SignalAt, want.Detection.ObservedAt = noon.UTC(), noon.UTC(), noon.UTC()
 

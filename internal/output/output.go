@@ -50,30 +50,36 @@ type Writer interface {
 // terminal, text keeps to its width and has colours, except where NO_COLOR
 // (no-color.org) is set or the terminal is dumb.
 func New(format Format, f *os.File, getenv func(string) string) Writer {
-	fd := int(f.Fd())
-	terminal := term.IsTerminal(fd)
+	opts, terminal := OptionsFor(f, getenv)
 	if format == Auto {
 		format = NDJSON
 		if terminal {
 			format = Text
 		}
 	}
-	switch {
-	case format == None:
+	switch format {
+	case None:
 		return discard{}
-	case format == NDJSON:
+	case NDJSON:
 		return NewNDJSON(f)
-	case !terminal:
-		return NewText(f, TextOptions{})
 	default:
-		return NewText(f, TextOptions{Colour: Coloured(getenv), Width: func() int {
-			width, _, err := term.GetSize(fd)
-			if err != nil {
-				return 0
-			}
-			return width
-		}})
+		return NewText(f, opts)
 	}
+}
+
+// OptionsFor returns how text is to be written to f, and whether it is a terminal.
+func OptionsFor(f *os.File, getenv func(string) string) (opts TextOptions, terminal bool) {
+	fd := int(f.Fd())
+	if !term.IsTerminal(fd) {
+		return TextOptions{}, false
+	}
+	return TextOptions{Colour: Coloured(getenv), Width: func() int {
+		width, _, err := term.GetSize(fd)
+		if err != nil {
+			return 0
+		}
+		return width
+	}}, true
 }
 
 // Coloured reports whether a terminal is to get colours, by its environment.

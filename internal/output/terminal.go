@@ -21,8 +21,10 @@ const (
 )
 
 // paint colours s; with no colour it stays as it is.
-func (t *text) paint(sgr, s string) string {
-	if !t.opts.Colour || sgr == "" || s == "" {
+func (t *text) paint(sgr, s string) string { return paint(t.opts.Colour, sgr, s) }
+
+func paint(on bool, sgr, s string) string {
+	if !on || sgr == "" || s == "" {
 		return s
 	}
 	return "\x1b[" + sgr + "m" + s + "\x1b[0m"
@@ -80,3 +82,7 @@ func shorten(s string, width int) string {
 	back := display.TruncateLeft(s, have-(width-columns(front)-1), "")
 	return front + "…" + back
 }
+
+// Fit makes s, from wherever it comes, one line of a terminal that is no wider than
+// width columns.
+func Fit(s string, width int) string { return clean(s, max(0, width)) }

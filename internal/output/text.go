@@ -16,12 +16,14 @@ type TextOptions struct {
 	// Width tells how many columns a line may take; nil, or a result of 0: any
 	// number. It is asked for each line, since windows change.
 	Width func() int
+	// Wide adds whole IDs, the image, the pid and the cgroup, however wide that gets.
+	Wide bool
 }
 
 // NewText returns a writer of lines to be read at a glance: when, what, of which
 // pod and container, and how it was found out.
 func NewText(w io.Writer, opts TextOptions) Writer {
-	if opts.Width == nil {
+	if opts.Width == nil || opts.Wide {
 		opts.Width = func() int { return 0 }
 	}
 	return &text{buf: bufio.NewWriter(w), opts: opts, who: leastWho}
@@ -93,6 +95,7 @@ func (t *text) Write(e *event.Event) error {
 	l := lookOf(e)
 	who, id := subject(e)
 	cols := t.fit(t.opts.Width(), columns(who))
+	cols.id = cols.id && !t.opts.Wide // the whole one comes later
 
 	b := &t.line
 	b.Reset()
@@ -170,7 +173,7 @@ func subject(e *event.Event) (who, id string) {
 			who += "#" + strconv.FormatUint(uint64(e.Container.Attempt), 10)
 		}
 		id = e.Container.ID
-	case e.Sandbox != nil:
+	case e.Sandbox != nil && e.Type != event.PodSync: // that is about the pod
 		id = e.Sandbox.ID
 	}
 	// Without a mark where it is cut, so that it can be copied into crictl.
@@ -183,7 +186,11 @@ type detail struct{ text, colour string }
 // writeDetails writes what is worth knowing beyond the change itself, as far as
 // there is room; -1: all of it. Only the first, which tells most, is cut to fit.
 func (t *text) writeDetails(e *event.Event, room int) {
-	for i, d := range details(e) {
+	all := details(e)
+	if t.opts.Wide {
+		all = append(all, more(e)...)
+	}
+	for i, d := range all {
 		if room >= 0 {
 			if i == 0 {
 				d.text = cut(d.text, max(0, room-len(gap)))
@@ -228,6 +235,30 @@ func details(e *event.Event) []detail {
 		}
 	}
 	return append(out, detail{found, grey})
+}
+
+// more is what only a wide line has room for.
+func more(e *event.Event) []detail {
+	var out []detail
+	add := func(what, text string) {
+		if text = clean(text, 4*nameWidth); text != "" {
+			out = append(out, detail{what + text, grey})
+		}
+	}
+	switch {
+	case e.Container != nil:
+		add("", e.Container.ID)
+		add("image ", e.Container.Image)
+	case e.Sandbox != nil:
+		add("", e.Sandbox.ID)
+	}
+	if s := e.Status; s != nil {
+		if s.Pid > 0 {
+			add("pid ", strconv.Itoa(s.Pid))
+		}
+		add("cgroup ", s.CgroupPath)
+	}
+	return out
 }
 
 // brief rounds a duration to what a glance takes in.

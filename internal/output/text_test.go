@@ -90,6 +90,9 @@ func TestTextLines(t *testing.T) {
 			"12:00:00.005  ● started       shop/web-6pf4p/api                          c0c0c0c0c0c0  cri"},
 		{with(event.ContainerStarted, func(e *event.Event) { e.Detection = event.Detection{FoundBy: event.FoundPeriodic} }),
 			"12:00:00.005  ● started       shop/web-6pf4p/api                          c0c0c0c0c0c0  periodic"},
+		// Of a whole pod, whichever of its sandboxes it carries.
+		{with(event.PodSync, func(e *event.Event) { e.Container = nil }),
+			"12:00:00.005  ↻ sync          shop/web-6pf4p                              11111111-222  cri +1.2ms"},
 		{with(event.PodSync, func(e *event.Event) { e.Container, e.Sandbox = nil, nil }),
 			"12:00:00.005  ↻ sync          shop/web-6pf4p                              11111111-222  cri +1.2ms"},
 		{with(event.ContainerStarted, func(e *event.Event) { e.Pod.Namespace, e.Pod.Name, e.Container.Name = "", "", "" }),
@@ -129,7 +132,7 @@ var nasty = map[string]string{
 func spoiled(s string) *event.Event {
 	e := sample(event.ContainerDied)
 	e.Pod = event.Pod{UID: s, Namespace: s, Name: s}
-	e.Sandbox.ID = s
+	e.Sandbox = &event.Sandbox{ID: s, Labels: map[string]string{s: s}, Annotations: map[string]string{s: s}}
 	e.Container = &event.Container{ID: s, Name: s, Image: s}
 	e.Status = &event.Status{ExitCode: ptr(int32(1)), Reason: s, Message: s}
 	e.Detection.Trigger = s

@@ -9,7 +9,7 @@ import (
 )
 
 // RequireEnv names the features that a test run must have, separated by commas:
-// ebpf, cgroup, containerd. A test that lacks one of them fails instead of being
+// ebpf, cgroup, containerd, browser. A test that lacks one of them fails instead of being
 // skipped, so that CI can't turn green by skipping.
 const RequireEnv = "HYBRID_PLEG_TEST_REQUIRE"
 

@@ -20,8 +20,9 @@ const (
 	SandboxRemoved Type = "SandboxRemoved"
 
 	// PodSync tells that a pod is worth looking at again although no state
-	// changed: its details became readable after all, or a caller asked for it
-	// with RequestReinspect.
+	// changed: a container's details became readable after all, or a caller asked
+	// for it with RequestReinspect. The latter is about the whole pod: it names no
+	// container, and of the pod's sandboxes the newest.
 	PodSync Type = "PodSync"
 )
 
@@ -77,6 +78,12 @@ type Pod struct {
 type Sandbox struct {
 	ID      string `json:"id"`
 	Attempt uint32 `json:"attempt,omitempty"`
+	// Labels and Annotations are the pod's, as the kubelet gave them to the sandbox
+	// when it was made; what was changed since in the API server is not in them. The
+	// kubelet's labels io.kubernetes.pod.name, .namespace and .uid are left out, since
+	// the pod is named anyway. Read them, don't write to them: they are shared.
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 // Container names a container. Attempt counts from 0 and grows each time the
@@ -98,11 +105,25 @@ type Status struct {
 	// ExitCode is nil until the container has exited. A container that a signal
 	// ended has 128 plus the signal's number, as runtimes report it.
 	ExitCode *int32 `json:"exitCode,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-	Message  string `json:"message,omitempty"`
-	// Pid is the container's first process in the runtime's PID namespace, 0
-	// where the runtime does not tell.
+	// Reason is why the container ended, in a word: Completed, Error, OOMKilled and
+	// what else the runtime has.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Pid, CgroupPath and CgroupID are looked up when the start is told, and told
+	// again with all that follows. They are left out where the runtime tells no pid,
+	// or where the kernel did not show that process in the container's cgroup any
+	// more: a number that another process may have by now is not told.
+	//
+	// Pid is the container's first process, in the PID namespace that the runtime
+	// and the generator share.
 	Pid int `json:"pid,omitempty"`
+	// CgroupPath is the container's cgroup from the root of its hierarchy, such as
+	// /kubepods/burstable/pod…/…: of the v2 one if the container is in it, else of v1's
+	// memory or another one of v1's.
+	CgroupPath string `json:"cgroupPath,omitempty"`
+	// CgroupID is the number of that cgroup in the v2 hierarchy, as
+	// bpf_get_current_cgroup_id returns it; 0 for a container that is in v1 alone.
+	CgroupID uint64 `json:"cgroupId,omitempty"`
 }
 
 // StatusMissing says why an event has no details, or only those that were read
@@ -162,6 +183,10 @@ type Event struct {
 	Pod       Pod        `json:"pod"`
 	Sandbox   *Sandbox   `json:"sandbox,omitempty"`
 	Container *Container `json:"container,omitempty"`
+
+	// CreatedAt is when the runtime made the container or sandbox that the event is
+	// about.
+	CreatedAt time.Time `json:"createdAt,omitzero"`
 
 	From State `json:"from,omitempty"`
 	To   State `json:"to,omitempty"`

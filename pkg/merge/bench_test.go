@@ -142,7 +142,7 @@ func BenchmarkNext(b *testing.B) {
 	for range DefaultJournalEvents {
 		l.Publish([]relist.Change{change(event.PodSync, "c")})
 	}
-	start := Token{l.epoch, 0}
+	start := Token{l.epochs.name, 0}
 	w := watch(b, l, WatchOptions{Since: start})
 	b.ReportAllocs()
 	for b.Loop() {

@@ -9,7 +9,7 @@
 // and nothing after ContainerRemoved. For one sandbox ID likewise SandboxStarted,
 // SandboxDied, SandboxRemoved. A step may be left out, because nobody saw it. A
 // PodSync may repeat, but never for a removed container. Sequence numbers grow by
-// one over all events of an epoch. A change that the law forbids to tell is
+// one over all events. A change that the law forbids to tell is
 // suppressed and counted under its [Reason].
 //
 // The law holds for the last 16,384 removed IDs ([Options].Removed): an ID that is
@@ -41,4 +41,14 @@
 // say a container's state (unknown), and the state of an ID that came back to
 // life after its end was told. Who took such a state from a snapshot is set right
 // by the next event about that ID, or by the next snapshot.
+//
+// # Across restarts
+//
+// A [Recorder] hands what a log holds to someone who keeps it; a log made with
+// [Options].Restore goes on from there. The law then holds over both, and so do
+// sequence numbers, tokens and snapshots. Each log has an epoch of its own. What an
+// earlier one told after it was last recorded is lost with its numbers: they are
+// given again, to other events, and a token that names one of them by that epoch
+// expires. What was told and lost is told again if it is still to be seen, under the
+// same event IDs.
 package merge

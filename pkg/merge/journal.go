@@ -46,6 +46,30 @@ func (j *journal) append(e *event.Event) {
 	}
 }
 
+// restore makes the journal, which is empty, that of a log whose last event was
+// last. events are those that lead up to it; it keeps as many as it may.
+func (j *journal) restore(last uint64, events []*event.Event) {
+	j.last = last - uint64(len(events))
+	j.oldest = j.last + 1
+	for _, e := range events {
+		j.append(e)
+	}
+	j.reveal()
+}
+
+// from returns the events from that sequence number on that are still kept.
+func (j *journal) from(sequence uint64) []*event.Event {
+	sequence = max(sequence, j.oldest)
+	if sequence > j.last {
+		return nil
+	}
+	events := make([]*event.Event, 0, j.last+1-sequence)
+	for ; sequence <= j.last; sequence++ {
+		events = append(events, j.slot(sequence).Load())
+	}
+	return events
+}
+
 // reveal shows readers all that was appended.
 func (j *journal) reveal() { j.head.Store(j.last) }
 

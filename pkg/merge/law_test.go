@@ -9,8 +9,8 @@ import (
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/relist"
 )
 
-// checkLaw is the law, stated without any of the package's own notions: over a
-// whole epoch, or any part of it, these are the events that may have been told.
+// checkLaw is the law, stated without any of the package's own notions: over all
+// epochs, or any part of them, these are the events that may have been told.
 func checkLaw(events []*event.Event) error {
 	order := map[event.Type]int{
 		event.ContainerCreated: 1, event.ContainerStarted: 2, event.ContainerDied: 3, event.ContainerRemoved: 4,
@@ -23,9 +23,13 @@ func checkLaw(events []*event.Event) error {
 	reached := map[string]int{}  // "c" or "s" and the ID → its last step
 	removed := map[string]bool{} // the same → removed
 	ids := map[string]uint64{}   // event ID → sequence
+	left := map[string]bool{}    // epochs that others came after
 	for i, e := range events {
-		if i > 0 && (e.Sequence != events[i-1].Sequence+1 || e.Epoch != events[0].Epoch) {
-			bad(e, "follows event %d of epoch %s", events[i-1].Sequence, events[i-1].Epoch)
+		if i > 0 && e.Epoch != events[i-1].Epoch {
+			left[events[i-1].Epoch] = true
+		}
+		if i > 0 && e.Sequence != events[i-1].Sequence+1 || left[e.Epoch] {
+			bad(e, "of epoch %s follows event %d of epoch %s", e.Epoch, events[i-1].Sequence, events[i-1].Epoch)
 		}
 		if before, ok := ids[e.ID]; ok {
 			bad(e, "has the ID of event %d", before)
@@ -79,7 +83,12 @@ func TestLawCheckerCatches(t *testing.T) {
 	}
 	sync := ev(2, event.PodSync)
 	sync.ID = "c1/PodSync/e-2"
+	of := func(epoch string, e *event.Event) *event.Event {
+		e.Epoch = epoch
+		return e
+	}
 	for name, events := range map[string][]*event.Event{
+		"epoch again":   {ev(1, event.ContainerCreated), of("f", ev(2, event.ContainerStarted)), ev(3, event.ContainerDied)},
 		"gap":           {ev(1, event.ContainerCreated), ev(3, event.ContainerStarted)},
 		"repeated":      {ev(1, event.ContainerStarted), ev(2, event.ContainerStarted)},
 		"out of order":  {ev(1, event.ContainerDied), ev(2, event.ContainerStarted)},

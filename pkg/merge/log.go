@@ -24,9 +24,13 @@ var ErrClosed = errors.New("closed")
 
 // Options are the settings of a [Log]. The zero value works.
 type Options struct {
-	// Epoch names the numbering of the events: 1 to 64 letters, digits and
-	// underscores. Empty: a random one.
+	// Epoch names this start of the process in tokens: 1 to 64 letters, digits and
+	// underscores, and none of those in Restore. Empty: a random one.
 	Epoch string
+	// Restore is what an earlier log held, to go on from: its events are followed by
+	// those of a new epoch, its tokens resume here. The log keeps what it points to.
+	// Nil: there was none.
+	Restore *State
 	// JournalEvents is how many events are kept for watchers that are behind. 0:
 	// [DefaultJournalEvents].
 	JournalEvents int
@@ -51,7 +55,7 @@ type Options struct {
 // Log is the stream of events and the state they add up to. All methods may be
 // called from any goroutine.
 type Log struct {
-	epoch        string
+	epochs       epochs
 	now          func() time.Time
 	onEvent      func(*event.Event)
 	onSuppressed func(*relist.Change, Reason)
@@ -64,6 +68,7 @@ type Log struct {
 	model      model
 	version    uint64 // grows with each Publish
 	suppressed [reasons]uint64
+	recorder   *Recorder // nil while nobody records
 
 	journal *journal // appended to under mu, read freely
 	bell    *bell
@@ -104,15 +109,27 @@ func New(o Options) (*Log, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Log{
-		epoch:        o.Epoch,
+	if o.Restore == nil {
+		o.Restore = &State{}
+	}
+	if err := o.Restore.Check(); err != nil {
+		return nil, fmt.Errorf("merge options: restore: %w", err)
+	}
+	epochs, err := since(o.Restore.Epochs, o.Epoch)
+	if err != nil {
+		return nil, fmt.Errorf("merge options: %w", err)
+	}
+	l := &Log{
+		epochs:       epochs,
 		now:          o.Now,
 		onEvent:      o.OnEvent,
 		onSuppressed: o.OnSuppressed,
 		model:        newModel(o.Removed),
 		journal:      newJournal(o.JournalEvents, o.JournalBytes),
 		bell:         newBell(),
-	}, nil
+	}
+	l.restore(o.Restore)
+	return l, nil
 }
 
 // suppression is a change that was refused, kept for the hook.
@@ -177,6 +194,9 @@ func (l *Log) take(changes []relist.Change) (events []event.Event, refused []sup
 		l.journal.append(&events[len(events)-1])
 	}
 	l.journal.reveal()
+	if l.recorder != nil {
+		l.recorder.published()
+	}
 	return events, refused
 }
 
@@ -184,7 +204,7 @@ func (l *Log) take(changes []relist.Change) (events []event.Event, refused []sup
 func (l *Log) event(c *relist.Change, now time.Time) event.Event {
 	sequence := l.journal.last + 1
 	return event.Event{
-		Epoch:         l.epoch,
+		Epoch:         l.epochs.name,
 		Sequence:      sequence,
 		ID:            l.eventID(c, sequence),
 		Type:          c.Type,
@@ -192,6 +212,7 @@ func (l *Log) event(c *relist.Change, now time.Time) event.Event {
 		Pod:           c.Pod,
 		Sandbox:       c.Sandbox,
 		Container:     c.Container,
+		CreatedAt:     c.CreatedAt,
 		From:          c.From,
 		To:            c.To,
 		Status:        c.Status,
@@ -211,7 +232,7 @@ func (l *Log) eventID(c *relist.Change, sequence uint64) string {
 	}
 	var buf [192]byte
 	b := append(append(buf[:0], id...), "/PodSync/"...)
-	return string(Token{l.epoch, sequence}.append(b))
+	return string(Token{l.epochs.name, sequence}.append(b))
 }
 
 // Snapshot returns the state of all pods as told so far.
@@ -243,7 +264,7 @@ func (l *Log) snapshot() *Snapshot {
 // Token returns the place after the last event: who watches since then gets only
 // what is still to come.
 func (l *Log) Token() Token {
-	return Token{Epoch: l.epoch, Sequence: l.journal.head.Load()}
+	return Token{Epoch: l.epochs.name, Sequence: l.journal.head.Load()}
 }
 
 // Close ends the stream. Watchers get what is in the journal and then

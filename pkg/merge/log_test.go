@@ -123,7 +123,7 @@ func TestStats(t *testing.T) {
 	take(t, w, 1)
 	got := l.Stats()
 	want := Stats{
-		Token: Token{"e", 5}, Oldest: 3, JournalEvents: 3, JournalBytes: got.JournalBytes,
+		Token: Token{"e", 5}, Oldest: 3, OldestToken: Token{"e", 2}, JournalEvents: 3, JournalBytes: got.JournalBytes,
 		Pods: 1, Sandboxes: 1, Removed: 1, Watchers: 1, Expired: 1,
 		Suppressed: map[Reason]uint64{ReasonRepeated: 1, ReasonOutOfOrder: 0, ReasonAfterRemoval: 0, ReasonMalformed: 0},
 	}

@@ -72,6 +72,8 @@ type model struct {
 	containers map[string]*item
 	sandboxes  map[string]*item
 	removed    tombstones
+	// dirty notes what changes, for a Recorder; nil while nobody wants to know.
+	dirty *dirty
 }
 
 func newModel(remember int) model {
@@ -86,9 +88,9 @@ func newModel(remember int) model {
 // apply takes a change in and says whether it is to be told. A change that is
 // neither told nor has a reason is one without a type.
 //
-// A change that is not told can change no more than an item's state, or bring in
-// an item that nothing was told of yet. All else, and the end of an item, comes by
-// events, so that watchers can follow.
+// A change that is not told can change no more than an item's state and a
+// sandbox's labels, or bring in an item that nothing was told of yet. All else, and
+// the end of an item, comes by events, so that watchers can follow.
 func (m *model) apply(c *relist.Change) (tell bool, why Reason) {
 	s, ok := subjectOf(c)
 	if !ok {
@@ -106,8 +108,9 @@ func (m *model) apply(c *relist.Change) (tell bool, why Reason) {
 		return false, 0
 	}
 	if why := told.judge(s.step); why != 0 {
-		if it != nil {
+		if it != nil && it.seen != s.step.state() {
 			it.seen = s.step.state()
+			m.dirty.touch(it)
 		}
 		return false, why
 	}
@@ -129,6 +132,10 @@ func (m *model) see(s subject, it *item, c *relist.Change) {
 		it = m.add(s, c)
 	}
 	it.seen = stateOf(c.To)
+	if s.kind == kindSandbox {
+		it.sandbox = c.Sandbox
+	}
+	m.dirty.touch(it)
 }
 
 // tell applies a change that becomes an event and leaves the item there.
@@ -143,7 +150,10 @@ func (m *model) tell(s subject, it *item, c *relist.Change) {
 		it.container = c.Container
 		it.sandbox = c.Sandbox
 	}
-	it.pod.name = c.Pod
+	if it.pod.name != c.Pod {
+		it.pod.name = c.Pod
+		m.dirty.touchAll(it.pod)
+	}
 	if it.createdAt == 0 {
 		it.createdAt = unixNano(c.CreatedAt)
 	}
@@ -154,6 +164,7 @@ func (m *model) tell(s subject, it *item, c *relist.Change) {
 		it.told |= s.step
 		it.seen = s.step.state()
 	}
+	m.dirty.touch(it)
 }
 
 func (m *model) add(s subject, c *relist.Change) *item {
@@ -171,6 +182,7 @@ func (m *model) add(s subject, c *relist.Change) *item {
 // its removal was seen.
 func (m *model) remove(s subject, it *item) {
 	if it != nil {
+		m.dirty.remove(it)
 		m.leave(it)
 		if s.kind == kindContainer {
 			delete(m.containers, s.id)

@@ -3,11 +3,13 @@ package merge
 // Stats are a log's figures at one moment, for metrics and for people.
 type Stats struct {
 	// Token is the place after the last event; its sequence is the number of
-	// events so far.
+	// events so far, those of the epochs before included.
 	Token Token
 	// Oldest is the sequence of the first event that the journal still has, one
 	// more than the last event's when it is empty.
 	Oldest uint64
+	// OldestToken is the place before that event: the earliest to resume from.
+	OldestToken Token
 	// JournalEvents and JournalBytes are what the journal holds, the bytes about.
 	JournalEvents int
 	JournalBytes  int64
@@ -34,6 +36,7 @@ func (l *Log) Stats() Stats {
 	defer l.mu.RUnlock()
 	s.Token = l.Token()
 	s.Oldest = l.journal.oldest
+	s.OldestToken = l.epochs.token(s.Oldest - 1)
 	s.JournalEvents = int(l.journal.last + 1 - l.journal.oldest)
 	s.JournalBytes = l.journal.bytes
 	s.Pods = len(l.model.pods)

@@ -11,7 +11,8 @@ import (
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/event"
 )
 
-// ErrFutureToken marks the error for a token that this log has not reached.
+// ErrFutureToken marks the error for a token of this log's own epoch that it has not
+// reached.
 var ErrFutureToken = errors.New("token is ahead of the log")
 
 // WatchOptions say what a watcher is to get. The zero value is all pods, then all
@@ -41,8 +42,9 @@ const (
 	// ItemEvent: something happened.
 	ItemEvent
 	// ItemExpired: events after the watcher's place are lost to it, as the journal
-	// has them no more or the token is of another epoch. What was known so far is
-	// void: all pods and a Synced follow, then events.
+	// has them no more, or the token is of an epoch, or a place in one, that is not
+	// known. What was known so far is void: all pods and a Synced follow, then
+	// events.
 	ItemExpired
 )
 
@@ -110,8 +112,9 @@ const (
 )
 
 // Watch opens a watcher. The error wraps [ErrBadToken] or [ErrFutureToken], or is
-// [ErrClosed]; a token that is too old, or of another epoch, is no error: the
-// first item is then an ItemExpired. Close the watcher after use.
+// [ErrClosed]; a token that is too old, or of a place in another epoch that is not
+// known, is no error: the first item is then an ItemExpired. Close the watcher after
+// use.
 func (l *Log) Watch(o WatchOptions) (*Watcher, error) {
 	if l.closed.Load() {
 		return nil, ErrClosed
@@ -134,13 +137,13 @@ func (w *Watcher) start(since Token) error {
 	}
 	head := w.log.Token()
 	switch {
-	case since.Epoch != head.Epoch:
+	case since.Epoch == head.Epoch && since.Sequence > head.Sequence:
+		return fmt.Errorf("%w: %q is asked for, the last event is %q; watch without a token to start anew",
+			ErrFutureToken, since, head)
+	case !w.log.epochs.known(since, head.Sequence):
 		// Nothing is known of that place, and nothing is owed since: see Lag.
 		w.cursor.Store(head.Sequence)
 		w.expire(since)
-	case since.Sequence > head.Sequence:
-		return fmt.Errorf("%w: %q is asked for, the last event is %q; watch without a token to start anew",
-			ErrFutureToken, since, head)
 	default:
 		w.phase = phaseCatchUp
 		w.syncAt = head.Sequence
@@ -204,7 +207,7 @@ func (w *Watcher) Token() Token {
 	if !w.resumable.Load() {
 		return Token{}
 	}
-	return Token{Epoch: w.log.epoch, Sequence: sequence}
+	return w.log.epochs.token(sequence)
 }
 
 // Lag returns how many events were published that the watcher has not passed yet.
@@ -285,7 +288,7 @@ func (w *Watcher) nextEvent() (item Item, more bool) {
 		}
 		e := w.log.journal.at(cursor + 1)
 		if e == nil {
-			w.expire(Token{Epoch: w.log.epoch, Sequence: cursor})
+			w.expire(w.log.epochs.token(cursor))
 			return Item{}, true
 		}
 		cursor++

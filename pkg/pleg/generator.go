@@ -12,6 +12,7 @@ import (
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/event"
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/merge"
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/relist"
+	"github.com/hybrid-pleg/hybrid-pleg/pkg/state"
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/trigger"
 )
 
@@ -25,33 +26,59 @@ type Generator struct {
 	loop    *trigger.Loop
 	metrics *metrics
 	running atomic.Bool
+	period  atomic.Int64 // see RelistPeriod
+
+	keeper *state.Keeper // nil without a state directory
+	// kernel is closed by kernelKnown: see awaitKernel.
+	kernel      chan struct{}
+	kernelKnown func()
 
 	mu      sync.Mutex
 	sources []trigger.SourceStatus
 }
 
 // New returns a generator that has looked at nothing yet. The error wraps
-// [ErrOptions], or [relist.ErrNotSocket] for an endpoint that can't be one.
+// [ErrOptions], or [relist.ErrNotSocket] for an endpoint that can't be one, or
+// [state.ErrInUse]. It takes the state directory, which is freed at the end of Run.
 func New(opts Options) (*Generator, error) {
 	opts, err := opts.complete()
 	if err != nil {
 		return nil, err
 	}
-	g := &Generator{opts: opts}
+	g := &Generator{opts: opts, kernel: make(chan struct{})}
+	g.kernelKnown = sync.OnceFunc(func() { close(g.kernel) })
+	if err := g.openState(); err != nil {
+		return nil, err
+	}
+	if err := g.assemble(); err != nil {
+		if g.keeper != nil {
+			_ = g.keeper.Close()
+		}
+		return nil, err
+	}
+	return g, nil
+}
+
+// assemble makes the parts and puts them together.
+func (g *Generator) assemble() (err error) {
+	opts := g.opts
 	if opts.Runtime == nil {
 		if g.client, err = relist.NewClient(opts.Endpoint); err != nil {
-			return nil, err
+			return err
 		}
 		g.opts.Runtime = g.client
 	}
 	g.metrics = newMetrics(g)
+	g.opts.Runtime = newCounted(g.opts.Runtime, g.metrics.calls)
+	restored := g.restored()
 	if g.log, err = merge.New(merge.Options{
 		Epoch:         opts.Epoch,
 		JournalEvents: opts.JournalEvents,
 		JournalBytes:  opts.JournalBytes,
 		OnEvent:       g.onEvent,
+		Restore:       restored,
 	}); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	sources, alive := g.buildSources()
 	for _, src := range sources {
@@ -64,10 +91,15 @@ func New(opts Options) (*Generator, error) {
 		ListTimeout:     opts.ListTimeout,
 		StatusDeadline:  opts.StatusDeadline,
 		HealthThreshold: opts.HealthThreshold,
+		Locate:          newLocate(),
 		OnRelist:        g.metrics.relist,
 		Log:             opts.Log,
 	}); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		return fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	g.restoreRecords(restored)
+	if restored == nil || alive == nil {
+		g.kernelKnown()
 	}
 	g.loop = trigger.NewLoop(trigger.LoopOptions{
 		Scheduler: trigger.SchedulerOptions{
@@ -84,10 +116,10 @@ func New(opts Options) (*Generator, error) {
 	})
 	if opts.Registerer != nil {
 		if err := opts.Registerer.Register(g.metrics); err != nil {
-			return nil, fmt.Errorf("register metrics: %w", err)
+			return fmt.Errorf("register metrics: %w", err)
 		}
 	}
-	return g, nil
+	return nil
 }
 
 // ErrRunTwice is returned by a second Run.
@@ -100,9 +132,13 @@ func (g *Generator) Run(ctx context.Context) error {
 	if g.running.Swap(true) {
 		return ErrRunTwice
 	}
+	endState := g.keepState(ctx)
+	timer := time.AfterFunc(kernelWait, g.kernelKnown)
 	g.loop.Run(ctx)
+	timer.Stop()
 	g.engine.Close()
 	g.log.Close()
+	endState()
 	if g.opts.Registerer != nil {
 		g.opts.Registerer.Unregister(g.metrics)
 	}
@@ -154,6 +190,7 @@ func (g *Generator) Sources() []trigger.SourceStatus {
 }
 
 func (g *Generator) sourceStatus(st trigger.SourceStatus) {
+	g.kernelReported(st)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range g.sources {
@@ -172,6 +209,7 @@ func (g *Generator) onEvent(e *event.Event) {
 
 // look carries out what the scheduler decided.
 func (g *Generator) look(ctx context.Context, look trigger.Look) trigger.Looked {
+	g.awaitKernel(ctx)
 	res := g.engine.Relist(ctx, relist.Request{
 		PodUID:    look.PodUID,
 		Periodic:  look.Reason == trigger.ReasonPeriodic || look.Reason == trigger.ReasonStartup,
@@ -189,7 +227,9 @@ func (g *Generator) look(ctx context.Context, look trigger.Look) trigger.Looked 
 	}
 	for _, pc := range res.Changes {
 		for i := range pc.Changes {
-			out.Found = append(out.Found, trigger.Found{ID: pc.Changes[i].ItemID(), State: pc.Changes[i].To})
+			if c := &pc.Changes[i]; c.From != c.To { // else only labels are others
+				out.Found = append(out.Found, trigger.Found{ID: c.ItemID(), State: c.To})
+			}
 		}
 	}
 	return out

@@ -28,6 +28,7 @@ type metrics struct {
 	relistInterval prometheus.Histogram
 	relists        *prometheus.CounterVec
 	anomalies      *prometheus.CounterVec
+	calls          *prometheus.CounterVec
 	signals        *prometheus.CounterVec
 	settled        *prometheus.CounterVec
 	settleDuration *prometheus.HistogramVec
@@ -39,6 +40,7 @@ type metrics struct {
 	period         prometheus.Gauge
 	all            []prometheus.Collector
 	gauges         gauges
+	state          stateMetrics
 
 	missedTold atomic.Bool
 
@@ -64,7 +66,7 @@ func histogram(name, help string, buckets []float64) prometheus.HistogramOpts {
 }
 
 func newMetrics(g *Generator) *metrics {
-	m := &metrics{g: g, gauges: newGauges()}
+	m := &metrics{g: g, gauges: newGauges(), state: newStateMetrics()}
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
 		m.all = append(m.all, c)
@@ -84,6 +86,7 @@ func newMetrics(g *Generator) *metrics {
 	m.relistInterval = prometheus.NewHistogram(seconds("relist_interval_seconds", "Time between the starts of relists of everything."))
 	m.relists = counterVec("relists_total", "Relists, by scope (pod, all), reason and result.", "scope", "reason", "result")
 	m.anomalies = counterVec("list_anomalies_total", "Things in a listing that should not be there, by kind.", "kind")
+	m.calls = counterVec("cri_calls_total", "Calls of the runtime, by method of the CRI; a stream is one.", "method")
 	m.signals = counterVec("signals_total", "Signals received, by source and kind.", "source", "kind")
 	m.settled = counterVec("signals_settled_total", "What became of what signals announced.", "source", "kind", "outcome")
 	m.settleDuration = histogramVec(seconds("settle_duration_seconds", "Time from a signal to the look that found what it announced."), "kind")
@@ -95,7 +98,7 @@ func newMetrics(g *Generator) *metrics {
 	m.latency = histogramVec(seconds("detection_latency_seconds", "Time from the change, by the runtime's or else the kernel's word, to its event."), "type")
 	m.period = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "relist_period_seconds",
 		Help: "The gap kept between relists of everything now."})
-	m.period.Set(g.opts.RelistPeriod.Seconds())
+	m.Period(g.opts.RelistPeriod)
 	m.all = append(m.all, m.relistInterval, m.period)
 	// What may be asked for with rate() or an alert is there from the start.
 	for _, typ := range event.Types() {
@@ -123,6 +126,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 		c.Describe(ch)
 	}
 	m.gauges.describe(ch)
+	m.state.describe(ch)
 }
 
 // Collect implements [prometheus.Collector].
@@ -131,6 +135,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		c.Collect(ch)
 	}
 	m.gauges.collect(ch, m.g)
+	m.state.collect(ch, m.g)
 }
 
 func (m *metrics) relist(req relist.Request, res relist.Result) {
@@ -202,7 +207,10 @@ func (m *metrics) Missed(id string) {
 func (m *metrics) Unannounced(n int) { m.unannounced.Add(float64(n)) }
 
 // Period implements [trigger.Observer].
-func (m *metrics) Period(d time.Duration) { m.period.Set(d.Seconds()) }
+func (m *metrics) Period(d time.Duration) {
+	m.period.Set(d.Seconds())
+	m.g.period.Store(int64(d))
+}
 
 func (m *metrics) event(e *event.Event) {
 	m.events.WithLabelValues(string(e.Type), string(e.Detection.FoundBy)).Inc()

@@ -122,6 +122,7 @@ func TestMetricsAreSound(t *testing.T) {
 		"relist_interval_seconds":       dto.MetricType_HISTOGRAM,
 		"relists_total":                 dto.MetricType_COUNTER,
 		"last_relist_timestamp_seconds": dto.MetricType_GAUGE,
+		"cri_calls_total":               dto.MetricType_COUNTER,
 		"signals_total":                 dto.MetricType_COUNTER,
 		"signals_settled_total":         dto.MetricType_COUNTER,
 		"settle_duration_seconds":       dto.MetricType_HISTOGRAM,
@@ -143,6 +144,11 @@ func TestMetricsAreSound(t *testing.T) {
 	}
 	if s.metric("running_pods") != 1 || s.metric("running_containers", "exited") != 1 || s.metric("running_containers", "running") != 0 {
 		t.Error("the gauges are wrong")
+	}
+	for _, method := range []string{"ListPodSandbox", "ListContainers", "ContainerStatus"} {
+		if s.metric("cri_calls_total", method) == 0 {
+			t.Errorf("no call of %s was counted", method)
+		}
 	}
 	check(t, s.rt.RemovePod(t.Context(), sandbox))
 	s.await(sandbox, event.SandboxRemoved)

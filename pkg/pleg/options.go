@@ -62,8 +62,15 @@ type Options struct {
 	// [relist.Options].
 	ListTimeout, StatusDeadline, HealthThreshold time.Duration
 
-	// Epoch names the numbering of events; empty means a random name.
+	// Epoch names this start in tokens and events; empty means a random name, which
+	// it must be with a StateDir.
 	Epoch string
+	// StateDir is a directory of this generator's own, in which it keeps what it has
+	// told, so that the next one started with it goes on from there: what changed
+	// meanwhile is told, found by startup; what did not change is not told again;
+	// tokens of before resume. It is made if need be. While it can't be written to, the
+	// state is in memory only: see [Generator.StateProblem]. Empty: nothing is kept.
+	StateDir string
 	// JournalEvents and JournalBytes bound what is kept for watchers that are
 	// behind; 0 means 16,384 events and 16 MiB.
 	JournalEvents int
@@ -97,6 +104,8 @@ func (o Options) complete() (Options, error) {
 		return bad("Endpoint and Runtime exclude each other")
 	case o.RelistPeriod < 0, o.RelistPeriodDegraded < 0:
 		return bad("a relist period must be above 0")
+	case o.Epoch != "" && o.StateDir != "":
+		return bad("Epoch and StateDir exclude each other: with a state, each start has an epoch of its own")
 	case o.EarlyRelistRate < 0, math.IsNaN(o.EarlyRelistRate):
 		return bad("EarlyRelistRate must be above 0")
 	case o.ListTimeout < 0, o.StatusDeadline < 0, o.HealthThreshold < 0:

@@ -1,10 +1,6 @@
 package relist
 
-import (
-	"context"
-
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-)
+import "context"
 
 // aheadMost bounds the statuses read ahead of one relist. A pod of which more
 // has been announced takes longer anyway.
@@ -15,8 +11,8 @@ const aheadMost = 4
 // out to be no older than the listing, and read again otherwise.
 type ahead struct {
 	cancel context.CancelFunc
-	done   chan struct{} // closed when status or err is set
-	status *runtimeapi.ContainerStatus
+	done   chan struct{} // closed when answer or err is set
+	answer answer
 	err    error
 }
 
@@ -28,7 +24,8 @@ func (e *Engine) readAhead(ids []string) map[string]*ahead {
 	}
 	out := make(map[string]*ahead)
 	for _, id := range ids {
-		if len(out) == aheadMost || out[id] != nil || !e.store.isContainer(id) {
+		st, known := e.store.container(id)
+		if len(out) == aheadMost || out[id] != nil || !known {
 			continue
 		}
 		select {
@@ -49,7 +46,8 @@ func (e *Engine) readAhead(ids []string) map[string]*ahead {
 		e.wg.Go(func() {
 			defer func() { <-e.readers.calls }()
 			defer e.readers.leaveSlot()()
-			a.status, a.err = e.askStatus(ctx, id)
+			// What runs already can only end.
+			a.answer, a.err = e.askStatus(ctx, id, st != running)
 			close(a.done)
 		})
 	}
@@ -57,12 +55,12 @@ func (e *Engine) readAhead(ids []string) map[string]*ahead {
 }
 
 // await returns what was read.
-func (a *ahead) await(ctx context.Context) (*runtimeapi.ContainerStatus, error) {
+func (a *ahead) await(ctx context.Context) (answer, error) {
 	defer a.cancel()
 	select {
 	case <-a.done:
-		return a.status, a.err
+		return a.answer, a.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return answer{}, ctx.Err()
 	}
 }

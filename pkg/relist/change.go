@@ -10,11 +10,13 @@ import (
 // sandbox went from one state to another. What of it is told, and whether it was
 // told before, is for the merge stage to decide.
 type Change struct {
-	// Type is the event that the transition makes; empty for one that is not
-	// told (to and from the unknown state).
+	// Type is the event that the transition makes; empty for one that is not told:
+	// to and from the unknown state, and, from a state to itself, that a sandbox's
+	// labels or annotations are others now.
 	Type event.Type
 	Pod  event.Pod
-	// Sandbox is the sandbox that changed, or the one the container belongs to.
+	// Sandbox is the sandbox that changed, or the one the container belongs to; with
+	// a PodSync about a whole pod, its newest.
 	Sandbox *event.Sandbox
 	// Container is nil when a sandbox changed.
 	Container *event.Container

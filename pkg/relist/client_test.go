@@ -375,7 +375,5 @@ func TestEngineOnClient(t *testing.T) {
 	if res := e.Relist(t.Context(), Request{}); res.Err != nil || len(res.Changes) != 1 {
 		t.Errorf("%+v", res)
 	}
-	if err := e.Healthy(); err != nil {
-		t.Error(err)
-	}
+	eventually(t, "healthy", func() bool { return e.Healthy() == nil })
 }

@@ -29,7 +29,28 @@ func (e *Engine) addDetails(ctx context.Context, changes []Change, reads map[str
 		got[r.id] = o
 		r.more <- o.err != nil && !errors.Is(o.err, errStatusGone)
 	}
-	return fillIn(changes, got)
+	changes = fillIn(changes, got)
+	for i := range changes {
+		e.recall(&changes[i])
+	}
+	return changes
+}
+
+// recall tells of a container's end, too, what was told at its start.
+func (e *Engine) recall(c *Change) {
+	if c.Container == nil {
+		return
+	}
+	switch id := c.Container.ID; {
+	case c.Type == event.ContainerRemoved:
+		e.starts.forget(id)
+	case c.Type == event.ContainerDied, c.Type == event.PodSync && c.To == event.StateExited:
+		c.Status = e.starts.complete(id, c.Status)
+	case c.Type == event.PodSync && e.store.State(id) == event.StateNonExistent:
+		// It came after the removal: nothing would forget it again.
+	default:
+		e.starts.keep(id, c.Status)
+	}
 }
 
 // await returns what the first try gave, or the context's error.
@@ -108,5 +129,5 @@ func beforeExit(s *event.Status) *event.Status {
 	if s == nil || s.ExitCode == nil {
 		return s
 	}
-	return &event.Status{StartedAt: s.StartedAt, Pid: s.Pid}
+	return &event.Status{StartedAt: s.StartedAt, Pid: s.Pid, CgroupPath: s.CgroupPath, CgroupID: s.CgroupID}
 }

@@ -26,6 +26,9 @@ type Options struct {
 	// HealthThreshold is how old the last good listing may be. 0 means the
 	// kubelet's three minutes.
 	HealthThreshold time.Duration
+	// Locate finds where the kernel keeps a container that has started. It takes a
+	// longer answer from the runtime. Nil: nothing is told of that.
+	Locate Locate
 	// OnRelist is told of each relist when it ends. It must not block.
 	OnRelist func(Request, Result)
 	Log      *slog.Logger
@@ -74,8 +77,12 @@ type Engine struct {
 
 	qmu    sync.Mutex
 	queues map[string]*queue
+	// untold are the pods that the first listing of everything changed, until that
+	// was handed on.
+	untold map[string]bool
 
 	readers readers
+	starts  starts
 	flights flights
 	health  health
 }
@@ -101,6 +108,7 @@ func New(opts Options) (*Engine, error) {
 	e := &Engine{
 		opts:    opts,
 		queues:  make(map[string]*queue),
+		untold:  make(map[string]bool),
 		readers: newReaders(),
 		flights: flights{open: make(map[string]*flight)},
 		health:  health{threshold: opts.HealthThreshold, log: opts.Log},
@@ -142,7 +150,7 @@ func (e *Engine) Relist(ctx context.Context, req Request) Result {
 			for i := range pc.Changes {
 				pc.Changes[i].Detection = detection(req, foundBy, &pc.Changes[i])
 			}
-			e.enqueue(pc.Pod.UID, pc.Changes, reads)
+			e.enqueue(pc.Pod.UID, pc.Changes, reads, foundBy == event.FoundStartup && req.PodUID == "")
 		})
 		if req.Reinspect && !tells(res.Changes) {
 			e.reinspected(req, o.At)
@@ -201,12 +209,10 @@ func tells(pods []PodChanges) bool {
 
 // reinspected tells the caller who asked for it that the pod was looked at.
 func (e *Engine) reinspected(req Request, at time.Time) {
-	pod, ok := e.store.Pod(req.PodUID)
+	c, ok := e.store.podAsked(req.PodUID)
 	if !ok {
 		return
 	}
-	e.enqueue(pod.UID, []Change{{
-		Type: event.PodSync, Pod: pod,
-		Detection: event.Detection{FoundBy: event.FoundEarly, ObservedAt: at.UTC()},
-	}}, nil)
+	c.Detection = event.Detection{FoundBy: event.FoundEarly, ObservedAt: at.UTC()}
+	e.enqueue(c.Pod.UID, []Change{c}, nil, false)
 }

@@ -163,6 +163,9 @@ func TestReinspect(t *testing.T) {
 			synctest.Wait()
 		}
 		inspect("p")
+		if c := b.told[0]; c.Sandbox == nil || c.Sandbox.ID != "sandbox-p" {
+			b.Errorf("of sandbox %+v", c.Sandbox)
+		}
 		b.want("p PodSync ")
 		b.set("p", "c", isRunning)
 		inspect("p")

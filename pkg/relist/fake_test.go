@@ -70,6 +70,10 @@ type fakeRuntime struct {
 	// reading counts the status reads under way, most the most at once, reads all.
 	reading, most, reads int
 	readsOf              map[string]int
+	// verbose are the containers that a verbose status was asked of, in order; pids is
+	// what it tells.
+	verbose []string
+	pids    map[string]int
 }
 
 func (r *fakeRuntime) ListPodSandbox(ctx context.Context, f *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
@@ -94,13 +98,16 @@ func (r *fakeRuntime) ListContainers(ctx context.Context, f *runtimeapi.Containe
 	return r.list.ListContainers(ctx, f)
 }
 
-func (r *fakeRuntime) ContainerStatus(ctx context.Context, id string, _ bool) (*runtimeapi.ContainerStatusResponse, error) {
+func (r *fakeRuntime) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
 	r.mu.Lock()
 	r.reads++
 	if r.readsOf == nil {
 		r.readsOf = make(map[string]int)
 	}
 	r.readsOf[id]++
+	if verbose {
+		r.verbose = append(r.verbose, id)
+	}
 	r.reading++
 	r.most = max(r.most, r.reading)
 	r.mu.Unlock()
@@ -128,7 +135,11 @@ func (r *fakeRuntime) ContainerStatus(ctx context.Context, id string, _ bool) (*
 	if c.State == runtimeapi.ContainerState_CONTAINER_EXITED {
 		st.FinishedAt, st.ExitCode, st.Reason = 200, 3, "Error"
 	}
-	return &runtimeapi.ContainerStatusResponse{Status: st}, nil
+	resp := &runtimeapi.ContainerStatusResponse{Status: st}
+	if verbose {
+		resp.Info = map[string]string{"info": fmt.Sprintf(`{"sandboxID":%q,"pid":%d,"removing":false}`, c.PodSandboxId, r.pids[id])}
+	}
+	return resp, nil
 }
 
 // pod adds a pod with a sandbox.

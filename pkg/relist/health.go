@@ -12,6 +12,11 @@ import (
 // yet.
 var ErrNotListed = errors.New("the runtime has not been listed yet")
 
+// ErrNotTold is why an engine is not healthy whose first good listing is not handed
+// on yet: who takes over from one that ran before must not take what was told so far
+// for all there is.
+var ErrNotTold = errors.New("what the first listing showed is not told yet")
+
 // health remembers how the global relists went.
 type health struct {
 	threshold time.Duration
@@ -44,7 +49,8 @@ func (h *health) everListed() bool {
 }
 
 // Healthy is nil while the last good listing of everything is recent enough, and
-// otherwise says why not.
+// otherwise says why not. It is not nil before all that the first one showed was
+// handed on.
 func (e *Engine) Healthy() error {
 	inFlight := e.InFlight()
 	h := &e.health
@@ -56,6 +62,8 @@ func (e *Engine) Healthy() error {
 		problem = ErrNotListed
 	} else if age := time.Since(h.lastGood); age > h.threshold {
 		problem = fmt.Errorf("the last good listing is %s old, more than %s", age.Round(time.Second), h.threshold)
+	} else if e.telling() {
+		return ErrNotTold
 	} else {
 		return nil
 	}

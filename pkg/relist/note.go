@@ -21,7 +21,12 @@ func (s *Store) noteSandbox(sb *runtimeapi.PodSandbox, o *Observation, stamp tim
 		s.opts.OnAnomaly(AnomalyUnknownState)
 	}
 	if rec := s.items[sb.Id]; rec != nil {
-		s.show(rec, rec.container == nil, st, o, stamp)
+		if s.show(rec, rec.container == nil, st, o, stamp) {
+			s.relabel(rec, sb)
+			if rec.restored {
+				s.refreshSandbox(rec, sb)
+			}
+		}
 		return
 	}
 	if !s.validID(sb.Id) {
@@ -34,7 +39,7 @@ func (s *Store) noteSandbox(sb *runtimeapi.PodSandbox, o *Observation, stamp tim
 	if sb.Metadata == nil {
 		s.opts.OnAnomaly(AnomalyNilMetadata)
 	}
-	rec := newSandboxRecord(sb, labelled)
+	rec := s.newSandboxRecord(sb, labelled)
 	s.add(s.pod(pod), rec)
 	s.show(rec, true, st, o, stamp)
 	s.adopt(rec)
@@ -51,7 +56,9 @@ func (s *Store) noteContainer(c *runtimeapi.Container, o *Observation, stamp tim
 		s.opts.OnAnomaly(AnomalyUnknownState)
 	}
 	if rec := s.items[c.Id]; rec != nil {
-		s.show(rec, rec.container != nil, st, o, stamp)
+		if s.show(rec, rec.container != nil, st, o, stamp) && rec.restored {
+			s.refreshContainer(rec, c)
+		}
 		return
 	}
 	if !s.validID(c.Id) {
@@ -78,15 +85,16 @@ func (s *Store) noteContainer(c *runtimeapi.Container, o *Observation, stamp tim
 
 // show notes that the observation being applied shows rec in state st. Of two
 // entries with one ID the first counts, and an ID is either a sandbox's or a
-// container's: sameKind is false when the entry is of the other kind.
-func (s *Store) show(rec *record, sameKind bool, st state, o *Observation, stamp time.Duration) {
+// container's: sameKind is false when the entry is of the other kind. What does not
+// count, for that reason or because it is out of date, returns false.
+func (s *Store) show(rec *record, sameKind bool, st state, o *Observation, stamp time.Duration) bool {
 	if rec.gen == s.gen || !sameKind {
 		s.opts.OnAnomaly(AnomalyDuplicateID)
-		return
+		return false
 	}
 	p := rec.pod
 	if p.stamp > stamp || o.PodUID != "" && p.pod.UID != o.PodUID {
-		return
+		return false
 	}
 	rec.gen, rec.next = s.gen, st
 	if p.gen != s.gen {
@@ -96,6 +104,7 @@ func (s *Store) show(rec *record, sameKind bool, st state, o *Observation, stamp
 	if rec.state != st || len(s.missing) > 0 && s.missing[rec] != 0 {
 		p.dirty = true
 	}
+	return true
 }
 
 // validID refuses an ID that no event can carry and no runtime could be asked

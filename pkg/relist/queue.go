@@ -9,10 +9,14 @@ type queue struct {
 
 // enqueue hands on a pod's changes after those already queued for it. Each pod
 // with queued changes has one goroutine, so that pods do not wait for one
-// another. It takes out of reads what the changes want.
-func (e *Engine) enqueue(uid string, changes []Change, reads map[string]*ahead) {
+// another. It takes out of reads what the changes want. first says that the first
+// listing of everything showed them.
+func (e *Engine) enqueue(uid string, changes []Change, reads map[string]*ahead, first bool) {
 	e.qmu.Lock()
 	defer e.qmu.Unlock()
+	if first {
+		e.untold[uid] = true
+	}
 	q := e.queues[uid]
 	if q == nil {
 		q = &queue{}
@@ -49,6 +53,7 @@ func (e *Engine) drain(uid string, q *queue) {
 		now := *q
 		if len(now.changes) == 0 {
 			delete(e.queues, uid)
+			delete(e.untold, uid)
 			e.qmu.Unlock()
 			return
 		}
@@ -59,4 +64,12 @@ func (e *Engine) drain(uid string, q *queue) {
 			e.opts.Sink(changes)
 		}
 	}
+}
+
+// telling reports whether some of what the first listing showed is still to be
+// handed on.
+func (e *Engine) telling() bool {
+	e.qmu.Lock()
+	defer e.qmu.Unlock()
+	return len(e.untold) > 0
 }

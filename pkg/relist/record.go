@@ -35,6 +35,10 @@ type record struct {
 	// labelled: a sandbox that carries the kubelet's UID label, so that it can be
 	// listed by it.
 	labelled bool
+	// relabelled: the observation being applied shows other labels or annotations.
+	relabelled bool
+	// restored: no listing of this process has shown the item yet.
+	restored bool
 }
 
 func (r *record) id() string {
@@ -71,9 +75,12 @@ func (r *record) sandboxID() string {
 	return r.sandbox.ID
 }
 
-func newSandboxRecord(s *runtimeapi.PodSandbox, labelled bool) *record {
-	rec := &record{createdAt: s.CreatedAt, labelled: labelled}
-	rec.sandbox = &event.Sandbox{ID: s.Id, Attempt: s.GetMetadata().GetAttempt()}
+func (s *Store) newSandboxRecord(sb *runtimeapi.PodSandbox, labelled bool) *record {
+	rec := &record{createdAt: sb.CreatedAt, labelled: labelled}
+	var valid bool
+	if rec.sandbox, valid = s.newSandbox(sb); !valid {
+		s.opts.OnAnomaly(AnomalyInvalidUTF8)
+	}
 	rec.home = rec
 	return rec
 }

@@ -189,8 +189,13 @@ func (s *Store) finishPod(p *podRecord, o *Observation, stamp time.Duration) []C
 		} else if overlapped && rec.added > o.begun || s.held(rec, stamp) {
 			continue
 		}
+		told := len(steps)
 		steps = s.table.diff(rec, next, steps)
-		rec.state = next
+		if rec.relabelled && len(steps) == told {
+			// No event; but whoever keeps the sandbox is to have it as it is now.
+			steps = append(steps, step{rec: rec, verb: changed, from: rec.state, to: next})
+		}
+		rec.state, rec.relabelled = next, false
 	}
 	sortSteps(steps)
 	changes := make([]Change, len(steps))

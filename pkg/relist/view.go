@@ -1,6 +1,7 @@
 package relist
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -137,12 +138,15 @@ func (s *Store) scope(uid string) podScope {
 	return sc
 }
 
-// isContainer reports whether there is a record of a container of that ID.
-func (s *Store) isContainer(id string) bool {
+// container returns the recorded state of a container; ok is false if there is no
+// record of a container of that ID.
+func (s *Store) container(id string) (st state, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rec := s.items[id]
-	return rec != nil && rec.container != nil
+	if rec := s.items[id]; rec != nil && rec.container != nil {
+		return rec.state, true
+	}
+	return absent, false
 }
 
 // Pod names a pod that has records.
@@ -153,6 +157,32 @@ func (s *Store) Pod(uid string) (event.Pod, bool) {
 		return p.pod, true
 	}
 	return event.Pod{}, false
+}
+
+// podAsked makes the change that says that a pod was looked at as asked. It carries
+// the newest sandbox, since that has the pod's labels. ok is false for a pod without
+// records.
+func (s *Store) podAsked(uid string) (c Change, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.pods[uid]
+	if p == nil {
+		return Change{}, false
+	}
+	var newest *record
+	for _, rec := range p.records {
+		if rec.container == nil && (newest == nil || cmp.Or(
+			cmp.Compare(rec.sandbox.Attempt, newest.sandbox.Attempt),
+			cmp.Compare(rec.createdAt, newest.createdAt),
+		) > 0) {
+			newest = rec
+		}
+	}
+	c = Change{Type: event.PodSync, Pod: p.pod}
+	if newest != nil {
+		c.Sandbox = newest.sandbox
+	}
+	return c, true
 }
 
 // podSync makes the change that says that a container's details can be read now;

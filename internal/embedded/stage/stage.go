@@ -24,6 +24,8 @@ type Options struct {
 	Empty bool
 	// Lag is how far the CRI is behind the cgroups; see [embedded.Options].
 	Lag embedded.Lag
+	// Account is told what befalls containers; see [embedded.Options].
+	Account func(id string, what embedded.Moment)
 	// Seed makes IDs and lags repeatable; 0 draws one.
 	Seed uint64
 	// Version is what the runtime reports as its version.
@@ -61,7 +63,7 @@ func Start(ctx context.Context, o Options) (_ *Stage, err error) {
 		return nil, err
 	}
 	s.runtime = embedded.New(embedded.Options{
-		Seed: o.Seed, Lag: o.Lag, Mirror: s.tree, Version: o.Version, Logger: o.Logger,
+		Seed: o.Seed, Lag: o.Lag, Mirror: s.tree, Account: o.Account, Version: o.Version, Logger: o.Logger,
 	})
 	// Not ctx: who reads from the socket may want to stop before the socket goes.
 	if s.server, err = embedded.Serve(context.WithoutCancel(ctx), s.runtime, filepath.Join(s.dir, "cri.sock")); err != nil {

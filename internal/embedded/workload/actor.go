@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -65,9 +66,10 @@ func (a *actor) over() error {
 
 var errOver = errors.New("the runtime was closed")
 
-// run makes a pod. One transition.
-func (a *actor) run(namespace, name string, qos embedded.QoS) (pod, error) {
+// run makes a pod with labels of its own. One transition.
+func (a *actor) run(namespace, name string, qos embedded.QoS, labels map[string]string) (pod, error) {
 	p := pod{config: embedded.PodConfig(namespace, name, a.uuid(), 0, qos)}
+	maps.Copy(p.config.Labels, labels)
 	var err error
 	p.id, err = a.rt.RunPod(a.ctx, p.config)
 	if p.id != "" {

@@ -35,7 +35,7 @@ func service(names ...string) func(*actor) error {
 		var old pod
 		var oldContainers []string
 		for version := 1; ; version++ {
-			p, err := a.run("shop", name+"-"+a.suffix(9)+"-"+a.suffix(5), embedded.Burstable)
+			p, err := a.replica("shop", name)
 			if err != nil {
 				return err
 			}
@@ -66,7 +66,7 @@ func service(names ...string) func(*actor) error {
 func job(names ...string) func(*actor) error {
 	return func(a *actor) error {
 		name := a.pick(names...)
-		p, err := a.run("batch", name+"-"+a.suffix(5), embedded.BestEffort)
+		p, err := a.task("batch", name, name)
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func cron(names ...string) func(*actor) error {
 		// The number that the cron job controller appends is a minute.
 		minute := 29_000_000 + a.rng.IntN(1_000_000)
 		for ; ; minute++ {
-			p, err := a.run("kube-system", name+"-"+strconv.Itoa(minute)+"-"+a.suffix(5), embedded.BestEffort)
+			p, err := a.task("kube-system", name, name+"-"+strconv.Itoa(minute))
 			if err != nil {
 				return err
 			}
@@ -128,7 +128,7 @@ func cron(names ...string) func(*actor) error {
 func crashing(names ...string) func(*actor) error {
 	return func(a *actor) error {
 		name := a.pick(names...)
-		p, err := a.run("shop", name+"-"+a.suffix(9)+"-"+a.suffix(5), embedded.Burstable)
+		p, err := a.replica("shop", name)
 		if err != nil {
 			return err
 		}
@@ -150,7 +150,11 @@ func crashing(names ...string) func(*actor) error {
 func hungry(names ...string) func(*actor) error {
 	return func(a *actor) error {
 		name := a.pick(names...)
-		p, err := a.run("shop", name+"-0", embedded.Guaranteed)
+		p, err := a.run("shop", name+"-0", embedded.Guaranteed, map[string]string{
+			labelApp:                             name,
+			"statefulset.kubernetes.io/pod-name": name + "-0",
+			"apps.kubernetes.io/pod-index":       "0",
+		})
 		if err != nil {
 			return err
 		}
@@ -158,6 +162,24 @@ func hungry(names ...string) func(*actor) error {
 			return "oom after " + a.span(3.5).String(), 0.5
 		})
 	}
+}
+
+// labelApp is the label that charts select the pods of a program by.
+const labelApp = "app.kubernetes.io/name"
+
+// replica makes a pod of a deployment.
+func (a *actor) replica(namespace, app string) (pod, error) {
+	hash := a.suffix(9)
+	return a.run(namespace, app+"-"+hash+"-"+a.suffix(5), embedded.Burstable, map[string]string{
+		labelApp: app, "pod-template-hash": hash,
+	})
+}
+
+// task makes a pod of a job.
+func (a *actor) task(namespace, app, job string) (pod, error) {
+	return a.run(namespace, job+"-"+a.suffix(5), embedded.BestEffort, map[string]string{
+		labelApp: app, "batch.kubernetes.io/job-name": job, "job-name": job,
+	})
 }
 
 // restart runs a container again and again, for ever if attempts is 0. plan gives

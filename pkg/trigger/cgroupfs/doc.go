@@ -8,6 +8,8 @@
 //		err = cgroupfs.Walk(h.Mountpoint, "", func(e cgroupfs.Entry) error { … })
 //	}
 //
-// Nothing is cached: a cgroup may be gone by the time its files are read, which
+// A [Locator] finds the cgroup of a container by its process.
+//
+// What is in a hierarchy is not cached: a cgroup may be gone by the time its files are read, which
 // the functions report as [io/fs.ErrNotExist].
 package cgroupfs

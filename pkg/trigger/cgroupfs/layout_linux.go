@@ -42,6 +42,9 @@ func detect(proc string, mode Mode) (Layout, error) {
 	if err != nil {
 		return Layout{}, fmt.Errorf("find the cgroup mounts: %w", err)
 	}
+	if len(mounts) == 0 {
+		mode = Unavailable // what is not cgroup2 would pass for legacy
+	}
 	// Kernels before 4.6, and those built without namespaces, have no such link.
 	namespace, err := os.Readlink(filepath.Join(proc, "self/ns/cgroup"))
 	own := err == nil && namespace != initNamespace

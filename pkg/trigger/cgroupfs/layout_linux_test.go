@@ -57,6 +57,15 @@ func TestDetectNamespace(t *testing.T) {
 	}
 }
 
+// The mode is found by the file system at /sys/fs/cgroup: where none is mounted, anything passes
+// for v1.
+func TestDetectNothing(t *testing.T) {
+	l, err := detect(fakeProc(t, "22 1 0:21 / /sys rw - sysfs sysfs rw\n", initNamespace, ""), Legacy)
+	if err != nil || l.Mode != Unavailable {
+		t.Errorf("mode %s, %v", l.Mode, err)
+	}
+}
+
 // What is found on this host must be what the kernel shows there.
 func TestDetectHost(t *testing.T) {
 	l, err := Detect()

@@ -81,6 +81,14 @@ func (s *Source) read(ctx context.Context, probe *bpf.Probe, sink trigger.Sink) 
 	}
 }
 
+// Attach puts a probe into the kernel that looks where the source would, and hands it
+// over, for who wants the kernel's own records and time stamps: to check others
+// against, say. ringSize is as in [Options]. The caller closes the probe.
+func Attach(ringSize uint32) (*bpf.Probe, error) {
+	_, probe, err := attach(ringSize)
+	return probe, err
+}
+
 // attach loads the probe and switches it on.
 func attach(ringSize uint32) (places, *bpf.Probe, error) {
 	where, err := findPlaces("/proc")

@@ -16,5 +16,8 @@ func Probe() error {
 	return fmt.Errorf("%w: %w", trigger.ErrUnsupported, err)
 }
 
+// Attach fails as Probe does.
+func Attach(uint32) (*bpf.Probe, error) { return nil, Probe() }
+
 // Run returns what Probe does.
 func (*Source) Run(context.Context, trigger.Sink) error { return Probe() }

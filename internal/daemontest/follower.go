@@ -1,0 +1,188 @@
+package daemontest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/hybrid-pleg/hybrid-pleg/pkg/client"
+	"github.com/hybrid-pleg/hybrid-pleg/pkg/event"
+	"github.com/hybrid-pleg/hybrid-pleg/pkg/merge"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Follower follows a daemon through [client.Client.Events] and keeps account of what
+// it is told. The zero value has been told nothing. Its methods are safe for
+// concurrent use.
+type Follower struct {
+	mu     sync.Mutex
+	since  merge.Token
+	states map[string]event.State  // by ID of container or sandbox
+	told   map[string][]event.Type // likewise, since the last reset
+	resets int
+	events int
+	bad    error
+}
+
+// Follow follows until ctx ends. Every some updates (crashEvery on average; 0: never)
+// it drops the stream, as an agent that crashes, and goes on from its token.
+func (f *Follower) Follow(ctx context.Context, t testing.TB, c *client.Client, crashEvery int) {
+	for ctx.Err() == nil {
+		left := -1
+		if crashEvery > 0 {
+			left = 1 + rand.IntN(2*crashEvery)
+		}
+		f.mu.Lock()
+		since := f.since
+		f.mu.Unlock()
+		for u, err := range c.Events(ctx, client.WatchOptions{Since: since}) {
+			if err != nil {
+				if ctx.Err() == nil {
+					t.Errorf("a stream ended: %v", err)
+				}
+				return
+			}
+			f.take(u)
+			if left--; left == 0 {
+				break
+			}
+		}
+	}
+}
+
+func (f *Follower) take(u client.Update) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.since = u.Token
+	switch u.Kind {
+	case client.KindReset:
+		f.states, f.told = map[string]event.State{}, map[string][]event.Type{}
+		f.resets++
+	case client.KindPod:
+		for _, s := range u.Pod.Sandboxes {
+			f.states[s.Sandbox.ID] = s.State
+		}
+		for _, s := range u.Pod.Containers {
+			f.states[s.Container.ID] = s.State
+		}
+	case client.KindEvent:
+		f.events++
+		f.event(u.Event)
+	}
+}
+
+func (f *Follower) event(e *event.Event) {
+	fail := func(format string, args ...any) {
+		f.bad = errors.Join(f.bad, fmt.Errorf(e.ID+": "+format, args...))
+	}
+	var id string
+	switch {
+	case e.Container != nil:
+		id = e.Container.ID
+	case e.Sandbox != nil:
+		id = e.Sandbox.ID
+	}
+	if e.Type == event.PodSync {
+		return
+	}
+	if slices.Contains(f.told[id], e.Type) {
+		fail("told twice")
+	}
+	f.told[id] = append(f.told[id], e.Type)
+	have := f.states[id]
+	switch e.Type {
+	case event.ContainerCreated:
+		if have != "" {
+			fail("it was %s", have)
+		}
+		f.states[id] = event.StateCreated
+	case event.ContainerStarted, event.SandboxStarted:
+		if have != "" && have != event.StateCreated {
+			fail("it was %s", have)
+		}
+		f.states[id] = event.StateRunning
+	case event.ContainerDied, event.SandboxDied:
+		if have != event.StateRunning {
+			fail("it was %q", have)
+		}
+		f.states[id] = event.StateExited
+	case event.ContainerRemoved, event.SandboxRemoved:
+		if have != event.StateExited {
+			fail("it was %q", have)
+		}
+		delete(f.states, id)
+	}
+}
+
+// Events is how many events were told.
+func (f *Follower) Events() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.events
+}
+
+// Resets is how often it had to begin anew; the first time counts.
+func (f *Follower) Resets() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.resets
+}
+
+// Told returns the types told of a container or sandbox since the last reset, in
+// order. A PodSync is none of them.
+func (f *Follower) Told(id string) []event.Type {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.told[id])
+}
+
+// Problem is what was told twice, or in the wrong order.
+func (f *Follower) Problem() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.bad
+}
+
+// Lister is a runtime that can be compared with.
+type Lister interface {
+	ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error)
+	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
+}
+
+// Agrees compares what the events add up to with what the runtime has.
+func (f *Follower) Agrees(ctx context.Context, rt Lister) error {
+	sandboxes, err := rt.ListPodSandbox(ctx, nil)
+	if err != nil {
+		return err
+	}
+	containers, err := rt.ListContainers(ctx, nil)
+	if err != nil {
+		return err
+	}
+	want := map[string]event.State{}
+	for _, s := range sandboxes {
+		want[s.Id] = event.StateRunning
+		if s.State != runtimeapi.PodSandboxState_SANDBOX_READY {
+			want[s.Id] = event.StateExited
+		}
+	}
+	for _, c := range containers {
+		want[c.Id] = map[runtimeapi.ContainerState]event.State{
+			runtimeapi.ContainerState_CONTAINER_CREATED: event.StateCreated,
+			runtimeapi.ContainerState_CONTAINER_RUNNING: event.StateRunning,
+			runtimeapi.ContainerState_CONTAINER_EXITED:  event.StateExited,
+			runtimeapi.ContainerState_CONTAINER_UNKNOWN: event.StateUnknown,
+		}[c.State]
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !maps.Equal(f.states, want) {
+		return fmt.Errorf("told are %d items, there are %d, or their states differ", len(f.states), len(want))
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package serve
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// The forms of a watch, as a label.
+const (
+	formGRPC   = "grpc"
+	formNDJSON = "ndjson"
+	formSSE    = "sse"
+)
+
+// The limits that can turn a client away, as a label.
+const (
+	limitWatchers    = "watchers"
+	limitRequests    = "requests"
+	limitMessageSize = "message_size"
+	limitConnections = "connections"
+)
+
+// The protocols, as a label.
+const (
+	protocolGRPC = "grpc"
+	protocolHTTP = "http"
+)
+
+type metrics struct {
+	watchers    *prometheus.GaugeVec
+	connections prometheus.Gauge
+	requests    *prometheus.CounterVec
+	rejected    *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	const namespace, subsystem = "hybrid_pleg", "api"
+	m := &metrics{
+		watchers: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem,
+			Name: "watchers", Help: "Open watches of clients."}, []string{"form"}),
+		connections: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem,
+			Name: "connections", Help: "Open connections of clients."}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem,
+			Name: "requests_total", Help: "Requests that have ended, watches included."}, []string{"protocol", "method", "code"}),
+		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem,
+			Name: "rejected_total", Help: "What was turned away because of a limit."}, []string{"limit"}),
+	}
+	// What may be asked for with rate() or an alert is there from the start.
+	for _, form := range []string{formGRPC, formNDJSON, formSSE} {
+		m.watchers.WithLabelValues(form)
+	}
+	for _, limit := range []string{limitWatchers, limitRequests, limitMessageSize, limitConnections} {
+		m.rejected.WithLabelValues(limit)
+	}
+	return m
+}
+
+// Describe implements [prometheus.Collector].
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range m.all() {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range m.all() {
+		c.Collect(ch)
+	}
+}
+
+func (m *metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.watchers, m.connections, m.requests, m.rejected}
+}
