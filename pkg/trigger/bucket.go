@@ -64,3 +64,19 @@ func (b *bucket) ready(now time.Time) time.Time {
 	wait := math.Ceil((1-b.tokens)/b.rate*float64(time.Second)) + 1000
 	return now.Add(time.Duration(min(wait, float64(readyMost))))
 }
+
+// cost is what a kind of look has lately cost, in tokens; the zero value knows of none.
+type cost struct{ mean float64 }
+
+// learn takes in how long a look took. The last few count.
+func (c *cost) learn(took time.Duration) {
+	tokens := max(float64(took)/float64(tokenWorth), 1)
+	if c.mean == 0 {
+		c.mean = tokens
+		return
+	}
+	c.mean += (tokens - c.mean) / 4
+}
+
+// tokens is what the next look is likely to cost.
+func (c *cost) tokens() float64 { return max(c.mean, 1) }

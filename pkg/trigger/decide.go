@@ -71,6 +71,9 @@ func (s *Scheduler) lookAt(due []*pending, now time.Time) (looks []Look, wait ti
 		}
 	}
 	many := all > s.opts.GlobalAbove || all > 1 && s.bucket.tokens < float64(all)
+	if float64(all)*s.podCost.tokens() < s.allCost.tokens() {
+		many = false // so much else is there that looking at each pod is cheaper
+	}
 	switch patience := s.allBegan.Add(flightPatience); {
 	case !many && !needAll:
 	case s.allFlight != 0 && many && now.Before(patience):

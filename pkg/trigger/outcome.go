@@ -24,6 +24,11 @@ func (s *Scheduler) Done(res Looked, now time.Time) {
 	if res.Look.Reason != ReasonPeriodic && res.Look.Reason != ReasonStartup {
 		s.bucket.charge(res.Took)
 	}
+	if all {
+		s.allCost.learn(res.Took)
+	} else {
+		s.podCost.learn(res.Took)
+	}
 	s.answers(now)
 	if !all {
 		if p := s.pods[podKey{uid: res.Look.PodUID}]; p != nil {

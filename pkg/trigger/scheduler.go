@@ -19,7 +19,8 @@ type SchedulerOptions struct {
 	// means 100.
 	Rate, Burst float64
 	// GlobalAbove is the number of pods waiting to be looked at above which one look
-	// at all is taken instead; 0 means 4.
+	// at all is taken instead, unless that has lately cost more than theirs would; 0
+	// means 4.
 	GlobalAbove int
 	Observer    Observer
 }
@@ -33,7 +34,9 @@ type Scheduler struct {
 	obs    Observer
 	period period
 	bucket bucket
-	lags   map[lagKey]*lag
+	// podCost and allCost are what a look at one pod, and one at all, has lately cost.
+	podCost, allCost cost
+	lags             map[lagKey]*lag
 	// foreign are containers that are not this runtime's, unlisted those that might
 	// have been and were looked for in vain, missed those of them that ran.
 	foreign, unlisted, missed recent[string]
