@@ -124,19 +124,22 @@ func moment(t *result.Transition, from string) int64 {
 
 // latency returns how long after the moment the arm told t, in seconds. It is not ok
 // if the moment was not observed, or if the arm had no chance to tell t, did not tell it,
-// or told it before the kernel did it.
+// or told it before that moment of the kernel's.
 func latency(t *result.Transition, arm, from string) (seconds float64, ok bool) {
 	told, ok := t.Told[arm]
 	at := moment(t, from)
-	if !ok || at == 0 || premature(t, arm) {
+	if !ok || at == 0 || premature(t, arm) || from == FromKernel && told.At < at {
 		return 0, false
 	}
 	return seconds64(told.At - at), true
 }
 
+// premature reports whether the arm told of an end that was still to come. To tell of a
+// start early is no fault: a runtime may call a container running a moment before its
+// program is executed.
 func premature(t *result.Transition, arm string) bool {
 	told, ok := t.Told[arm]
-	return ok && t.Kernel != 0 && told.At < t.Kernel
+	return ok && t.Kind == result.Exit && t.Kernel != 0 && told.At < t.Kernel
 }
 
 func seconds64(ns int64) float64 { return float64(ns) / 1e9 }

@@ -154,6 +154,9 @@ func (c *maker) kind(a result.Arm, kind string, theory *theory) Kind {
 			continue
 		}
 		for i, from := range sources {
+			if from == FromKernel && ok && told.At < t.Kernel {
+				continue
+			}
 			if moment(t, from) != 0 {
 				observed[i]++
 			}

@@ -90,7 +90,7 @@ type Kind struct {
 	MissedInterval stats.Interval `json:"missedInterval"`
 	// Inferred were told although no listing showed the state.
 	Inferred int `json:"inferred"`
-	// Duplicates were told more than once, Premature before they happened.
+	// Duplicates were told more than once; Premature are exits told before they happened.
 	Duplicates int `json:"duplicates"`
 	Premature  int `json:"premature"`
 	// Latencies are from the kernel's moment, from when the runtime showed it, and from
