@@ -53,6 +53,33 @@ test-runtime-build:
 		echo "not root on Linux: tests against a real containerd will be skipped"; \
 	fi
 
+.PHONY: test-kernels
+test-kernels: ## Test in virtual machines with other kernels and cgroup layouts (see docs/kernels.md)
+	@mkdir -p bin
+	$(GO) build -o bin/kerneltest ./internal/kerneltest/cmd/kerneltest
+	exec bin/kerneltest $(if $(ARGS),$(ARGS),-table docs/kernels.md)
+
+.PHONY: test-kernel
+test-kernel: ## The same with one kernel, as every change is tried with
+	@mkdir -p bin
+	$(GO) build -o bin/kerneltest ./internal/kerneltest/cmd/kerneltest
+	exec bin/kerneltest -short $(ARGS)
+
+# Builds with the same flags as its tests, so that Kubernetes is compiled once; that
+# is also why there is no race detector, and no vetting of all that it imports.
+.PHONY: kubelet-pleg
+kubelet-pleg: ## Build bin/kubelet-pleg, the kubelet's own generators (see peers/kubelet)
+	@mkdir -p bin
+	cd peers/kubelet && $(GO) build -o ../../bin/kubelet-pleg ./cmd/kubelet-pleg
+
+.PHONY: test-peers
+test-peers: test-runtime-build ## Compare with the kubelet's generators; compiles Kubernetes the first time
+	cd peers/kubelet && $(GO) test -vet=off -timeout 20m ./...
+
+.PHONY: test-peers-histories
+test-peers-histories: ## The same with 100,000 random histories, or with ARGS
+	cd peers/kubelet && $(GO) test -vet=off -timeout 2h -v -run TestHistories ./differential -histories 100000 $(ARGS)
+
 .PHONY: bench
 bench: test-runtime-build ## Measure on a real containerd (as root, half an hour), and run the micro-benchmarks
 	$(GO) test -timeout 2h -run '^$$' -bench '$(BENCH)' -benchmem $(PKGS)
@@ -69,9 +96,11 @@ lint: ## Run golangci-lint, built from its module
 	$(GO) mod tidy -diff
 
 .PHONY: generate
-generate: ## Regenerate the BPF objects (needs clang; installs it on Debian as root)
+generate: ## Regenerate the API's Go code and the BPF objects (these need clang; installs it on Debian as root)
+	GO=$(GO) api/generate.sh
 	bpf/generate.sh
 
 .PHONY: check-generated
 check-generated: ## Fail if regenerating would change anything
+	GO=$(GO) api/generate.sh --check
 	bpf/generate.sh --check
