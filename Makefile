@@ -94,6 +94,7 @@ runtime: ## Start a private containerd to play with (as root), until Ctrl-C
 lint: ## Run golangci-lint, built from its module
 	$(GO) tool -modfile=tools/lint/go.mod golangci-lint run ./...
 	$(GO) mod tidy -diff
+	cd peers/kubelet && $(GO) mod tidy -diff
 
 .PHONY: generate
 generate: ## Regenerate the API's Go code and the BPF objects (these need clang; installs it on Debian as root)
