@@ -1,0 +1,168 @@
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hybrid-pleg/hybrid-pleg/internal/testruntime"
+	"github.com/hybrid-pleg/hybrid-pleg/internal/testruntime/runtimetest"
+	"github.com/hybrid-pleg/hybrid-pleg/pkg/event"
+	"github.com/hybrid-pleg/hybrid-pleg/pkg/pleg"
+	"github.com/hybrid-pleg/hybrid-pleg/pkg/trigger"
+	"github.com/hybrid-pleg/hybrid-pleg/pkg/trigger/cgroup"
+	"github.com/hybrid-pleg/hybrid-pleg/pkg/trigger/ebpf"
+)
+
+// The lines "matrix: …" in this file's tests go into the table of docs/kernels.md, by
+// internal/kerneltest, which runs them on other kernels.
+
+// emulatedEnv says that the machine is an emulated one, which is many times as slow.
+const emulatedEnv = "HYBRID_PLEG_TEST_EMULATED"
+
+// TestOneTriggerAlone leaves everything to one source of the kernel: without the runtime's events, and
+// with an hour between relists, what is told was found by its signals.
+func TestOneTriggerAlone(t *testing.T) {
+	rt := runtimetest.Start(t, testruntime.Options{})
+	for _, source := range []trigger.Source{ebpf.New(ebpf.Options{}), cgroup.New(cgroup.Options{})} {
+		t.Run(string(source.Name()), func(t *testing.T) { testAlone(t, rt, &tapped{Source: source}) })
+	}
+}
+
+func testAlone(t *testing.T, rt *testruntime.Runtime, source *tapped) {
+	name := source.Name()
+	emulated := os.Getenv(emulatedEnv) != ""
+	period := time.Hour
+	if emulated {
+		// The runtime may take longer to show an end than the scheduler looks for it.
+		period = 10 * time.Second
+	}
+	a := startArm(t, rt, string(name), pleg.Options{
+		Triggers: []trigger.SourceName{name}, Sources: []trigger.Source{source}, RelistPeriod: period, RelistPeriodDegraded: period,
+	})
+	s := &stage{TB: t, ctx: t.Context(), rt: rt, arms: []*arm{a}}
+	p := s.pod(testruntime.PodSpec{Name: "alone-" + string(name)})
+	leader := s.container(p, "leader", 0, "leader-exit", "1h", "0")
+	s.seen(leader, event.ContainerStarted)
+	pid := s.leaderEnds(leader)
+
+	// Signals keep their order, so that one of the leader thread would have come by the
+	// time another container's end is told.
+	c := s.container(p, "main", 0, "exit", "3", "300ms")
+	s.seen(c, event.ContainerStarted)
+	s.seen(c, event.ContainerDied)
+	s.notSeen(leader, event.ContainerDied)
+	if kinds := source.kinds(leader.ID); ends(kinds) {
+		t.Errorf("the end of a leader thread: signals %v", kinds)
+	}
+
+	s.must(syscall.Kill(pid, syscall.SIGKILL))
+	s.seen(leader, event.ContainerDied)
+	s.must(p.Remove(s.ctx))
+	a.g.RequestRelist(p.UID) // the probe tells no removals
+	want := wantPod(p, wantContainer(c, 3), wantContainer(leader, 137))
+	a.await(t, "removal", want.removed)
+	want.check(t, a.name, a.ofPod(p.UID))
+	for _, e := range a.ofPod(p.UID) {
+		if e.Type != event.ContainerStarted && e.Type != event.ContainerDied {
+			continue
+		}
+		if e.Detection.FoundBy == event.FoundEarly && e.Detection.Trigger == string(name) && !e.Inferred {
+			continue
+		}
+		if emulated {
+			t.Logf("signalled, but late to be seen: %s", lines([]event.Event{e}))
+		} else {
+			t.Errorf("not found by %s: %s", name, lines([]event.Event{e}))
+		}
+	}
+	exits := 0
+	for _, id := range []string{c.ID, leader.ID} {
+		kinds := source.kinds(id)
+		if !slices.Contains(kinds, trigger.KindStarted) && !slices.Contains(kinds, trigger.KindCgroupAdded) || !ends(kinds) {
+			t.Errorf("signals of a container that started and ended: %v", kinds)
+		}
+		if slices.Contains(kinds, trigger.KindExited) {
+			exits++
+		}
+	}
+	if n := a.counts(t).lost; n != 0 {
+		t.Errorf("signals were lost %v times", n)
+	}
+	if t.Failed() {
+		return
+	}
+	how := "works"
+	if exits < 2 {
+		how = "works; an end is seen only when the container's cgroup is removed"
+	}
+	t.Logf("matrix: %s: %s", name, how)
+}
+
+// ends reports whether one of the kinds tells a container's end.
+func ends(kinds []trigger.Kind) bool {
+	return slices.Contains(kinds, trigger.KindExited) || slices.Contains(kinds, trigger.KindCgroupRemoved)
+}
+
+// tapped is a source whose signals are kept.
+type tapped struct {
+	trigger.Source
+
+	mu      sync.Mutex
+	signals []trigger.Signal
+}
+
+func (s *tapped) Run(ctx context.Context, sink trigger.Sink) error {
+	return s.Source.Run(ctx, tap{sink, s})
+}
+
+// kinds are those of the signals of a container so far.
+func (s *tapped) kinds(id string) (kinds []trigger.Kind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, signal := range s.signals {
+		if signal.ContainerID == id {
+			kinds = append(kinds, signal.Kind)
+		}
+	}
+	return kinds
+}
+
+type tap struct {
+	trigger.Sink
+	to *tapped
+}
+
+func (t tap) Signal(signal trigger.Signal) {
+	t.to.mu.Lock()
+	t.to.signals = append(t.to.signals, signal)
+	t.to.mu.Unlock()
+	t.Sink.Signal(signal)
+}
+
+// leaderEnds waits until the leader thread of a container's process has ended, and the process lives;
+// it returns its pid.
+func (s *stage) leaderEnds(c *testruntime.Container) int {
+	s.Helper()
+	pid, err := c.HostPid(s.ctx)
+	s.must(err)
+	waitFor(s, "the leader thread's end", func() error {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			s.Fatalf("the process ended with its leader thread: %v", err)
+		}
+		if !strings.Contains(string(stat), ") Z ") {
+			return fmt.Errorf("it is not a zombie: %s", stat)
+		}
+		return nil
+	})
+	return pid
+}
