@@ -22,6 +22,21 @@ type apt struct {
 	dir string
 }
 
+// hostMirror returns the mirror of Debian's archive that the host's apt is set up with,
+// without the last part of its address, which differs between the archive's parts.
+func hostMirror(ctx context.Context) (string, error) {
+	sites, err := output(ctx, "", "apt-get", "indextargets", "--format", "$(SITE)")
+	if err != nil {
+		return "", err
+	}
+	for site := range strings.Lines(sites) {
+		if mirror, ok := strings.CutSuffix(strings.TrimRight(site, "/\n"), "/debian"); ok {
+			return mirror, nil
+		}
+	}
+	return "", errors.New("the host's apt knows no mirror of Debian: name one with -mirror")
+}
+
 // newApt makes a private apt in dir, which must be empty, and gets the lists of packages.
 func newApt(ctx context.Context, dir, mirror string, archs []string) (*apt, error) {
 	if _, err := os.Stat(keyring); err != nil {

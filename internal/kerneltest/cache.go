@@ -10,9 +10,6 @@ import (
 	"strings"
 )
 
-// DefaultMirror is where kernels are fetched from.
-const DefaultMirror = "http://deb.debian.org"
-
 // cache is the folder in which kernels are kept:
 //
 //	KERNEL/release    what `uname -r` will say
@@ -61,6 +58,12 @@ func (c cache) fill(ctx context.Context, wanted []Kernel, mirror string, say fun
 	}
 	if len(names) == 0 {
 		return nil
+	}
+	if mirror == "" {
+		var err error
+		if mirror, err = hostMirror(ctx); err != nil {
+			return fmt.Errorf("missing in %s: %s; %w", c.dir, strings.Join(names, ", "), err)
+		}
 	}
 	slices.Sort(archs)
 	say(fmt.Sprintf("fetching from %s: %s", mirror, strings.Join(names, ", ")))

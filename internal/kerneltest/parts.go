@@ -21,7 +21,7 @@ type PartsOptions struct {
 	Dir string
 	// Kernels are names of kernels for amd64.
 	Kernels []string
-	// Mirror is Debian's archive; empty stands for [DefaultMirror].
+	// Mirror is Debian's archive; empty stands for the one that the host's apt uses.
 	Mirror string
 	// Out takes what is being done, a line each.
 	Out io.Writer
@@ -42,9 +42,6 @@ func WriteParts(ctx context.Context, o PartsOptions) (err error) {
 	wanted, err := partsKernels(o.Kernels)
 	if err != nil {
 		return err
-	}
-	if o.Mirror == "" {
-		o.Mirror = DefaultMirror
 	}
 	say := func(text string) { fmt.Fprintf(o.Out, "kerneltest: %s\n", text) }
 	root, err := checkout()

@@ -24,7 +24,7 @@ type Options struct {
 	Choice Choice
 	// Update fetches the kernels anew.
 	Update bool
-	// Mirror is Debian's archive; empty stands for [DefaultMirror].
+	// Mirror is Debian's archive; empty stands for the one that the host's apt uses.
 	Mirror string
 	// Accel is tcg or kvm; empty means tcg, which works everywhere.
 	Accel string
@@ -61,9 +61,6 @@ func Test(ctx context.Context, o Options) (results []Result, err error) {
 	}
 	if o.Parallel == 0 {
 		o.Parallel = runtime.NumCPU()
-	}
-	if o.Mirror == "" {
-		o.Mirror = DefaultMirror
 	}
 	var mu sync.Mutex
 	say := func(text string) {

@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	layouts := flags.String("layout", "", "only these cgroup layouts: some of v2, v1, hybrid")
 	suites := flags.String("suite", "", "only these suites, such as probe,containerd")
 	update := flags.Bool("update", false, "fetch the kernels anew")
-	mirror := flags.String("mirror", kerneltest.DefaultMirror, "where Debian's archive is")
+	mirror := flags.String("mirror", "", "where Debian's archive is (default: where the host's apt has it)")
 	accel := flags.String("accel", "tcg", "QEMU's accelerator: tcg (works everywhere) or kvm")
 	parallel := flags.Int("parallel", 0, "how many machines at a time (0: as many as there are processors)")
 	table := flags.String("table", "", "write the table into this Markdown file, if all was run")
