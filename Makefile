@@ -65,6 +65,10 @@ test-kernel: ## The same with one kernel, as every change is tried with
 	$(GO) build -o bin/kerneltest ./internal/kerneltest/cmd/kerneltest
 	exec bin/kerneltest -short $(ARGS)
 
+.PHONY: vagrant-test
+vagrant-test: ## Run vagrant for real, with several kernels (as root on Debian; see scripts/vagrant/README.md)
+	GO=$(GO) exec scripts/vagrant/local/test $(ARGS)
+
 # Builds with the same flags as its tests, so that Kubernetes is compiled once; that
 # is also why there is no race detector, and no vetting of all that it imports.
 .PHONY: kubelet-pleg

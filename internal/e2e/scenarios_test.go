@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -353,7 +354,11 @@ func TestEveryTriggerTellsTheSame(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d of %d starts and ends found by a trigger", a.name, early, starts)
-		if none := a.name == "none"; none != (early == 0) || !none && early < starts/2 {
+		half := starts / 2
+		if os.Getenv(emulatedEnv) != "" {
+			half = 1 // a look takes so long there that the period may well come first
+		}
+		if none := a.name == "none"; none != (early == 0) || !none && early < half {
 			t.Errorf("%s: %d of %d starts and ends were found by a trigger", a.name, early, starts)
 		}
 	}

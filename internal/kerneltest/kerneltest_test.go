@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -185,6 +186,13 @@ func TestArguments(t *testing.T) {
 	m.run.Kernel.Arch = "arm64"
 	if got := m.arguments()[0]; got != "qemu-system-aarch64" {
 		t.Errorf("arm64 runs on %s", got)
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		m.run.Kernel.Arch, m.accel = arch, "kvm"
+		// A host has KVM for its own architecture alone.
+		if got := slices.Contains(m.arguments(), "kvm"); got != (arch == runtime.GOARCH) {
+			t.Errorf("%s by KVM on %s: %v", arch, runtime.GOARCH, got)
+		}
 	}
 }
 

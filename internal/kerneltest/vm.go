@@ -37,23 +37,29 @@ func (m machine) arguments() []string {
 	if m.run.Lockdown != "" {
 		commandLine = append(commandLine, "lockdown="+m.run.Lockdown)
 	}
+	accel, cpu := m.accel, "max"
+	if m.run.Kernel.Arch != runtime.GOARCH {
+		accel = "tcg" // no host can do otherwise
+	}
 	if m.run.Kernel.Arch == "arm64" {
 		args = []string{"qemu-system-aarch64", "-M", "virt"}
 		commandLine = append(commandLine, "console=ttyAMA0")
+		// A processor without pointer authentication, which is several times as fast to emulate.
+		cpu = "cortex-a72"
 	} else {
 		args = []string{"qemu-system-x86_64", "-M", "q35"}
 		commandLine = append(commandLine, "console=ttyS0")
 	}
-	accel := m.accel
-	if accel == "tcg" {
-		accel = "tcg,thread=multi"
-		if m.run.Kernel.OneThread {
-			accel = "tcg,thread=single"
-		}
-	}
-	cpu := "max"
-	if m.accel == "kvm" {
+	switch {
+	case accel == "kvm":
 		cpu = "host"
+	case m.run.Kernel.OneThread:
+		accel = "tcg,thread=single"
+	default:
+		accel = "tcg,thread=multi"
+	}
+	if x := os.Getenv("ZZCPU"); x != "" {
+		cpu = x
 	}
 	return append(args,
 		"-accel", accel, "-cpu", cpu, "-smp", "2", "-m", "2G", "-nodefaults", "-no-user-config",
