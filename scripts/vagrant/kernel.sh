@@ -56,7 +56,10 @@ if [ -n "$kernel" ]; then
 	trap 'rm -rf "$dir"' EXIT
 	mkdir -p "$dir/lists/partial"
 	cat /etc/apt/sources.list >"$dir/sources.list" 2>/dev/null || true
-	echo "deb [signed-by=$keyring] http://deb.debian.org/$part main" >>"$dir/sources.list"
+	# The archive's other parts are where the machine has the main one.
+	mirror=$(apt-get indextargets --format '$(SITE)' | sed -n 's|/debian/*$||p' | head -n 1)
+	[ -n "$mirror" ] || fail "this machine's apt knows no mirror of Debian"
+	echo "deb [signed-by=$keyring] $mirror/$part main" >>"$dir/sources.list"
 	apt=(-qq -o "Dir::Etc::SourceList=$dir/sources.list" -o "Dir::State::Lists=$dir/lists" -o APT::Sandbox::User=root
 		-o DPkg::Lock::Timeout=300 -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=)
 	say "fetching the lists of packages, with ${part#* }"
