@@ -24,6 +24,13 @@ type Suite struct {
 
 func suiteProbe() Suite { return Suite{Name: "probe", Package: "bpf", Require: "ebpf,cgroup"} }
 
+// suiteProbeBriefly is for the layout v1: the hybrid one has all of suiteProbe with v1 as well.
+func suiteProbeBriefly() Suite {
+	s := suiteProbe()
+	s.Run = "^(TestStartAndExit|TestWhatIsNotTold|TestRemember|TestOlderThanTheProbe)$"
+	return s
+}
+
 func suiteEBPF() Suite {
 	return Suite{Name: "ebpf", Package: "pkg/trigger/ebpf", Require: "ebpf,cgroup"}
 }
@@ -38,6 +45,9 @@ func suiteCgroup() Suite {
 
 // suiteDaemon finds starts and ends by each kernel source alone.
 func suiteDaemon() Suite { return endToEnd("containerd", "^(TestOneTriggerAlone|TestExecStorm)$") }
+
+// suiteAlone is the part of suiteDaemon that does not take long.
+func suiteAlone() Suite { return endToEnd("alone", "^TestOneTriggerAlone$") }
 
 // suiteLack takes from the daemon what it needs, one thing after the other.
 func suiteLack() Suite { return endToEnd("lack", "^TestWhatIsLacking$") }

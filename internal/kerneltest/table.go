@@ -18,7 +18,7 @@ func Table(results []Result) string {
 			continue
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.kernel(), r.Run.Layout, r.tests(),
-			r.cell("ebpf"), r.cell("cgroup"), r.cell("storm"))
+			r.cell("ebpf", suiteDaemon(), suiteAlone()), r.cell("cgroup", suiteDaemon(), suiteAlone()), r.cell("storm", suiteDaemon()))
 	}
 	var hosts []string
 	for _, r := range results {
@@ -67,16 +67,17 @@ func (r Result) tests() string {
 	return fmt.Sprintf("works (%d tests)", passed)
 }
 
-// cell is what was found of a subject.
-func (r Result) cell(subject string) string {
-	whole := slices.ContainsFunc(r.Run.Suites, func(s Suite) bool { return s.Name == suiteDaemon().Name })
+// cell is what was found of a subject, which one of the suites is about.
+func (r Result) cell(subject string, suites ...Suite) string {
 	for _, f := range r.Findings() {
 		if f.Subject == subject {
 			return f.Text
 		}
 	}
-	if whole {
-		return "FAILED"
+	for _, s := range suites {
+		if slices.ContainsFunc(r.Run.Suites, func(other Suite) bool { return other.Name == s.Name }) {
+			return "FAILED"
+		}
 	}
 	return "not tried"
 }
@@ -99,7 +100,7 @@ func WriteTable(file, table string) error {
 		return fmt.Errorf("%s has no lines %q and %q for the table to stand between", file,
 			strings.TrimSpace(tableBegin), strings.TrimSpace(tableEnd))
 	}
-	out := slices.Concat(before, []byte(tableBegin), []byte(table), []byte(tableEnd), after)
+	out := slices.Concat(before, []byte(tableBegin+"\n"+table+"\n"+tableEnd), after)
 	if bytes.Equal(out, text) {
 		return nil
 	}

@@ -27,6 +27,10 @@ func options(t *testing.T, path, format string) (Options, *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A reader that waits for what never comes is told so.
+	if err := r.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
 	errs, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {
 		t.Fatal(err)

@@ -82,6 +82,8 @@ func TestWatchForms(t *testing.T) {
 		t.Error(err)
 	}
 
+	// Else the one that ended may be taken for the next.
+	until(t, "nobody watches", func() bool { return b.Stats().Watchers == 0 })
 	opts, r = options(t, path, "json")
 	o := watchOptions(opts)
 	o.NoSnapshot, o.Types, o.Subject = true, []string{"ContainerDied"}, "container"

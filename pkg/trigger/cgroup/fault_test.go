@@ -295,6 +295,49 @@ func TestNoPhantomAfterOverflow(t *testing.T) {
 	}
 }
 
+// asking asks for each container the moment it is signalled.
+type asking struct {
+	*recorder
+	src     *Source
+	unknown []string // owned by the source's goroutine while Run runs
+}
+
+func (a *asking) Signal(s trigger.Signal) {
+	if _, known := a.src.Alive(s.ContainerID); s.Kind == trigger.KindCgroupAdded && s.ContainerID != "" && !known {
+		a.unknown = append(a.unknown, s.ContainerID)
+	}
+	a.recorder.Signal(s)
+}
+
+// Who gets the signal of a new container may ask for it at once.
+func TestKnownWhenSignalled(t *testing.T) {
+	root := t.TempDir()
+	pod := filepath.Join(root, "kubepods", "pod"+fakeUID(1))
+	if err := os.MkdirAll(pod, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w, rec := newFakeWatcher(), newRecorder()
+	src := New(Options{Root: root, Log: logTo(t)})
+	src.newWatcher = func() (watcher, error) { return w, nil }
+	sink := &asking{recorder: rec, src: src}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- src.Run(ctx, sink) }()
+	rec.waitUp(t)
+	dir := filepath.Join(pod, fakeID(1))
+	writePopulated(t, dir, "1")
+	w.events <- fsnotify.Event{Name: dir, Op: fsnotify.Create}
+	rec.waitFor(t, "two signals", func(s []trigger.Signal) bool { return len(s) >= 2 })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if len(sink.unknown) > 0 {
+		t.Errorf("not known yet: %v", sink.unknown)
+	}
+}
+
 func TestCandidatesAreBounded(t *testing.T) {
 	root := t.TempDir()
 	for i := range 50 {

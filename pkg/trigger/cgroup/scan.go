@@ -179,11 +179,14 @@ func (m *mirror) add(n *node) error {
 	if n.watched {
 		m.unread = append(m.unread, n)
 	}
+	if isContainer {
+		// First: who gets the signal may ask for the container at once.
+		m.index.added(n.ref.ContainerID, n.path, n.tree.flavour != flavourV1)
+	}
 	if isContainer || n.role == rolePod {
 		m.signal(trigger.KindCgroupAdded, n)
 	}
 	if isContainer {
-		m.index.added(n.ref.ContainerID, n.path, n.tree.flavour != flavourV1)
 		m.refresh(n)
 		m.leaveFallbacks(n)
 	}
