@@ -47,10 +47,9 @@ func (s *Store) newSandbox(sb *runtimeapi.PodSandbox) (out *event.Sandbox, valid
 	return out, valid
 }
 
-// relabel takes over the labels and annotations that a listing shows for a known
-// sandbox. Runtimes do not change them; but a record may have come without, or from
-// a program that kept fewer. Where there is nothing to do, which is every time but
-// one, it does not allocate.
+// relabel takes over the labels and annotations that a listing shows for a sandbox
+// that was known before a restart: it may have come without them, or from a program
+// that kept fewer. Runtimes do not change them, so that once is enough.
 func (s *Store) relabel(rec *record, sb *runtimeapi.PodSandbox) {
 	have := rec.sandbox
 	if sameLabels(have.Labels, sb.Labels) && maps.Equal(have.Annotations, sb.Annotations) {

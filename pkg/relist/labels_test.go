@@ -64,8 +64,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// Other labels make no event, but all that follows has them, and whoever keeps the
-// sandbox is told.
+// Other labels than those that were known before a restart make no event, but all that
+// follows has them, and whoever keeps the sandbox is told.
 func TestOtherLabels(t *testing.T) {
 	one, two := map[string]string{"app": "web"}, map[string]string{"app": "web", "tier": "front"}
 	tests := []struct {
@@ -83,8 +83,10 @@ func TestOtherLabels(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			was := NewStore(StoreOptions{})
+			before := was.Apply(labelled(tt.labels, tt.annotations, isRunning), nil)[0].Changes[0].Sandbox
 			s := NewStore(StoreOptions{})
-			before := s.Apply(labelled(tt.labels, tt.annotations, isRunning), nil)[0].Changes[0].Sandbox
+			s.restore(restoredFrom(was), nil)
 			late := labelled(two, two, isRunning) // begun before the next, applied after it
 			got := s.Apply(labelled(tt.nextLabels, tt.nextAnnotations, isRunning), nil)
 			if len(got) != 1 || len(got[0].Changes) != 1 {
@@ -113,8 +115,10 @@ func TestOtherLabels(t *testing.T) {
 
 // The change that a sandbox has anyway brings its labels.
 func TestOtherLabelsWithAnEvent(t *testing.T) {
+	was := NewStore(StoreOptions{})
+	was.Apply(labelled(nil, nil, isRunning), nil)
 	s := NewStore(StoreOptions{})
-	s.Apply(labelled(nil, nil, isRunning), nil)
+	s.restore(restoredFrom(was), nil)
 	o := labelled(map[string]string{"app": "web"}, nil, isRunning)
 	o.Sandboxes[0].State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 	got := s.Apply(o, nil)

@@ -20,12 +20,9 @@ func (s *Store) noteSandbox(sb *runtimeapi.PodSandbox, o *Observation, stamp tim
 	if !ok {
 		s.opts.OnAnomaly(AnomalyUnknownState)
 	}
-	if rec := s.items[sb.Id]; rec != nil {
-		if s.show(rec, rec.container == nil, st, o, stamp) {
-			s.relabel(rec, sb)
-			if rec.restored {
-				s.refreshSandbox(rec, sb)
-			}
+	if rec := s.items.get(sb.Id); rec != nil {
+		if s.show(rec, rec.container == nil, st, o, stamp) && rec.restored {
+			s.refreshSandbox(rec, sb)
 		}
 		return
 	}
@@ -45,8 +42,24 @@ func (s *Store) noteSandbox(sb *runtimeapi.PodSandbox, o *Observation, stamp tim
 	s.adopt(rec)
 }
 
-// noteContainer takes in that the observation being applied shows a container.
-func (s *Store) noteContainer(c *runtimeapi.Container, o *Observation, stamp time.Duration) {
+// noteContainers takes in the containers that the observation being applied shows.
+func (s *Store) noteContainers(o *Observation, stamp time.Duration) {
+	var ids [lookupBatch]string
+	var recs [lookupBatch]*record
+	for batch := range slices.Chunk(o.Containers, lookupBatch) {
+		for i, c := range batch {
+			ids[i] = c.GetId()
+		}
+		s.items.getAll(ids[:len(batch)], recs[:])
+		for i, c := range batch {
+			s.noteContainer(c, recs[i], o, stamp)
+		}
+	}
+}
+
+// noteContainer takes in that the observation being applied shows a container, whose
+// record is known unless the observation itself has just brought it in.
+func (s *Store) noteContainer(c *runtimeapi.Container, rec *record, o *Observation, stamp time.Duration) {
 	if c == nil {
 		s.opts.OnAnomaly(AnomalyNilItem)
 		return
@@ -55,7 +68,10 @@ func (s *Store) noteContainer(c *runtimeapi.Container, o *Observation, stamp tim
 	if !ok {
 		s.opts.OnAnomaly(AnomalyUnknownState)
 	}
-	if rec := s.items[c.Id]; rec != nil {
+	if rec == nil {
+		rec = s.items.get(c.Id)
+	}
+	if rec != nil {
 		if s.show(rec, rec.container != nil, st, o, stamp) && rec.restored {
 			s.refreshContainer(rec, c)
 		}
@@ -64,7 +80,7 @@ func (s *Store) noteContainer(c *runtimeapi.Container, o *Observation, stamp tim
 	if !s.validID(c.Id) {
 		return
 	}
-	home := s.items[c.PodSandboxId]
+	home := s.items.get(c.PodSandboxId)
 	if home != nil && home.container != nil {
 		home = nil // not a sandbox's ID after all
 	}
@@ -75,7 +91,7 @@ func (s *Store) noteContainer(c *runtimeapi.Container, o *Observation, stamp tim
 	if c.Metadata == nil {
 		s.opts.OnAnomaly(AnomalyNilMetadata)
 	}
-	rec := s.newContainerRecord(c, home)
+	rec = s.newContainerRecord(c, home)
 	s.add(s.pod(pod), rec)
 	if home == nil && rec.sandbox != nil {
 		s.orphans[rec.sandbox.ID] = append(s.orphans[rec.sandbox.ID], rec)
@@ -161,7 +177,7 @@ func (s *Store) add(p *podRecord, rec *record) {
 	rec.pod = p
 	p.records = append(p.records, rec)
 	rec.added = s.gen
-	s.items[rec.id()] = rec
+	s.items.put(rec.id(), rec)
 }
 
 // orphansNewer reports whether a container that was listed before its sandbox has

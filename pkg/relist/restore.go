@@ -50,7 +50,7 @@ func (s *Store) restore(items []Restored, removed []string) {
 		}
 	}
 	for _, id := range removed {
-		if s.items[id] == nil {
+		if s.items.get(id) == nil {
 			s.removed.add(id, 0, 0)
 		}
 	}
@@ -76,7 +76,7 @@ func (s *Store) restoreContainer(r *Restored) {
 	rec.container, rec.sandbox = r.Container, r.Sandbox
 	pod := r.Pod
 	if id := rec.sandboxID(); id != "" {
-		if home := s.items[id]; home != nil && home.container == nil {
+		if home := s.items.get(id); home != nil && home.container == nil {
 			rec.home, rec.sandbox, pod = home, home.sandbox, home.pod.pod
 		} else {
 			s.orphans[id] = append(s.orphans[id], rec)
@@ -85,7 +85,7 @@ func (s *Store) restoreContainer(r *Restored) {
 	s.add(s.pod(pod), rec)
 }
 
-func (s *Store) restorable(id string) bool { return id != "" && s.items[id] == nil }
+func (s *Store) restorable(id string) bool { return id != "" && s.items.get(id) == nil }
 
 func (r *Restored) record() *record {
 	rec := &record{state: eventState(r.State), ran: r.Started, restored: true}
@@ -96,11 +96,11 @@ func (r *Restored) record() *record {
 }
 
 // refreshSandbox takes what is not kept over a restart, or may have been read
-// differently before it, from the first listing that shows the sandbox. Its labels
-// and annotations are looked at every time: see relabel.
+// differently before it, from the first listing that shows the sandbox.
 func (s *Store) refreshSandbox(rec *record, sb *runtimeapi.PodSandbox) {
 	rec.restored = false
 	rec.createdAt = sb.CreatedAt
+	s.relabel(rec, sb)
 	var pod event.Pod
 	pod, rec.labelled = s.sandboxPod(sb)
 	s.pod(event.Pod{UID: rec.pod.pod.UID, Namespace: pod.Namespace, Name: pod.Name})

@@ -13,7 +13,7 @@ import (
 // restoredFrom is what somebody who heard of all changes knows of a store's records.
 func restoredFrom(s *Store) []Restored {
 	var items []Restored
-	for _, rec := range s.items {
+	for _, rec := range s.items.all() {
 		r := Restored{Pod: rec.pod.pod, Sandbox: rec.sandbox, Container: rec.container, State: rec.state.event(), Started: rec.ran}
 		if rec.createdAt != 0 {
 			r.CreatedAt = time.Unix(0, rec.createdAt)
@@ -111,7 +111,7 @@ func TestRestoredIsComparedWithTheFirstListing(t *testing.T) {
 		b.relist("")
 		b.relist("p")
 		b.want()
-		if rec := b.engine.store.items["same"]; rec.container.Image == "old" || rec.restored {
+		if rec := b.engine.store.items.get("same"); rec.container.Image == "old" || rec.restored {
 			b.Error("the listing's names are not taken over")
 		}
 		if !b.engine.Store().Seen("back") || b.engine.Store().State("back") != event.StateNonExistent {

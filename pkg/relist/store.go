@@ -73,7 +73,7 @@ type Store struct {
 	mu    sync.Mutex
 	gen   uint64
 	pods  map[string]*podRecord
-	items map[string]*record
+	items index
 	// orphans are the containers whose sandbox no listing has shown yet, by the
 	// sandbox's ID.
 	orphans map[string][]*record
@@ -104,7 +104,7 @@ func NewStore(opts StoreOptions) *Store {
 		base:  time.Now().Add(-time.Hour),
 		gen:   1, // 0 stands for none
 		pods:  make(map[string]*podRecord),
-		items: make(map[string]*record),
+		items: newIndex(),
 
 		orphans: make(map[string][]*record),
 		missing: make(map[*record]time.Duration),
@@ -136,9 +136,7 @@ func (s *Store) Apply(o *Observation, emit func(PodChanges)) []PodChanges {
 	for _, sb := range o.Sandboxes {
 		s.noteSandbox(sb, o, stamp)
 	}
-	for _, c := range o.Containers {
-		s.noteContainer(c, o, stamp)
-	}
+	s.noteContainers(o, stamp)
 
 	var out []PodChanges
 	finish := func(p *podRecord) {
@@ -246,7 +244,7 @@ func (s *Store) dropAbsent(p *podRecord, stamp time.Duration) {
 		if rec.state != absent {
 			return false
 		}
-		delete(s.items, rec.id())
+		s.items.remove(rec.id())
 		delete(s.missing, rec)
 		s.disown(rec)
 		s.removed.add(rec.id(), stamp, s.gen)

@@ -136,7 +136,7 @@ func heapPerContainer() (records, started float64) {
 	records = (heap() - before) / benchContainers
 	var told starts
 	before = heap()
-	for id, rec := range s.items {
+	for id, rec := range s.items.all() {
 		if rec.container != nil {
 			told.keep(id, &event.Status{Pid: 1, CgroupPath: "/kubepods/burstable/pod" + rec.pod.pod.UID + "/" + id})
 		}

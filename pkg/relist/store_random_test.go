@@ -185,8 +185,8 @@ func randomHistory(t *testing.T, seed uint64) {
 	o := &Observation{At: tick(), Sandboxes: w.lists.sandboxes, Containers: w.lists.containers}
 	apply(o)
 	want := len(w.lists.sandboxes) + len(w.lists.containers)
-	if len(s.items) != want {
-		t.Errorf("%d records of %d items", len(s.items), want)
+	if s.items.len() != want {
+		t.Errorf("%d records of %d items", s.items.len(), want)
 	}
 	for _, c := range w.lists.containers {
 		st, _ := containerState(c.State)
@@ -196,8 +196,8 @@ func randomHistory(t *testing.T, seed uint64) {
 	}
 	// And with everything gone nothing is kept.
 	apply(&Observation{At: tick()})
-	if len(s.items) != 0 || len(s.pods) != 0 || len(s.orphans) != 0 {
-		t.Errorf("left over: %d items, %d pods, %d orphans", len(s.items), len(s.pods), len(s.orphans))
+	if s.items.len() != 0 || len(s.pods) != 0 || len(s.orphans) != 0 {
+		t.Errorf("left over: %d items, %d pods, %d orphans", s.items.len(), len(s.pods), len(s.orphans))
 	}
 }
 

@@ -79,8 +79,8 @@ func garbage(t *testing.T, rng *rand.Rand) {
 	}
 	s.opts.Alive = func(string) (bool, bool) { return false, true }
 	apply(&Observation{At: now.Add(time.Hour)})
-	if len(s.items) != 0 || len(s.pods) != 0 || len(s.orphans) != 0 || len(s.missing) != 0 {
-		t.Fatalf("left over: %d items, %d pods, %d orphans, %d missing", len(s.items), len(s.pods), len(s.orphans), len(s.missing))
+	if s.items.len() != 0 || len(s.pods) != 0 || len(s.orphans) != 0 || len(s.missing) != 0 {
+		t.Fatalf("left over: %d items, %d pods, %d orphans, %d missing", s.items.len(), len(s.pods), len(s.orphans), len(s.missing))
 	}
 	if len(last) != 0 {
 		t.Fatalf("never told as removed: %v", last)

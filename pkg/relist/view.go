@@ -13,7 +13,7 @@ import (
 func (s *Store) State(id string) event.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if rec := s.items[id]; rec != nil {
+	if rec := s.items.get(id); rec != nil {
 		return rec.state.event()
 	}
 	return event.StateNonExistent
@@ -24,7 +24,7 @@ func (s *Store) State(id string) event.State {
 func (s *Store) PodOf(id string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if rec := s.items[id]; rec != nil {
+	if rec := s.items.get(id); rec != nil {
 		return rec.pod.pod.UID
 	}
 	return ""
@@ -35,7 +35,7 @@ func (s *Store) PodOf(id string) string {
 func (s *Store) Seen(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.items[id] != nil {
+	if s.items.get(id) != nil {
 		return true
 	}
 	_, gone := s.removed.at(id)
@@ -121,7 +121,7 @@ func (s *Store) scope(uid string) podScope {
 			sc.loose = append(sc.loose, rec.id())
 		case !slices.ContainsFunc(sc.sandboxes, func(sb podSandbox) bool { return sb.id == id }):
 			sb := podSandbox{id: id}
-			if home := s.items[id]; home != nil {
+			if home := s.items.get(id); home != nil {
 				sb.state = home.state
 			}
 			sc.sandboxes = append(sc.sandboxes, sb)
@@ -143,7 +143,7 @@ func (s *Store) scope(uid string) podScope {
 func (s *Store) container(id string) (st state, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if rec := s.items[id]; rec != nil && rec.container != nil {
+	if rec := s.items.get(id); rec != nil && rec.container != nil {
 		return rec.state, true
 	}
 	return absent, false
@@ -191,7 +191,7 @@ func (s *Store) podAsked(uid string) (c Change, ok bool) {
 func (s *Store) podSync(id string, status *event.Status, foundBy event.FoundBy) (c Change, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rec := s.items[id]
+	rec := s.items.get(id)
 	if rec == nil || rec.container == nil {
 		return Change{}, false
 	}
