@@ -70,8 +70,11 @@ func answer(w http.ResponseWriter, err error, sources []trigger.SourceStatus) {
 	}
 	for _, st := range sources {
 		s := sourceReport{Name: st.Name, Up: st.Up}
-		if st.Err != nil {
+		switch {
+		case st.Err != nil:
 			s.Reason = st.Err.Error()
+		case !st.Up:
+			s.Reason = "it has not come up yet"
 		}
 		body.Sources = append(body.Sources, s)
 	}

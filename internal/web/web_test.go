@@ -83,7 +83,8 @@ func TestReadyTellsOfSources(t *testing.T) {
     },
     {
       "name": "cri",
-      "up": false
+      "up": false,
+      "reason": "it has not come up yet"
     }
   ]
 }
