@@ -11,13 +11,16 @@ type bucket struct {
 	rate, burst float64 // tokens per second, and at most
 	tokens      float64
 	at          time.Time
+	// paid is until when looking has been paid for.
+	paid time.Time
 }
 
 // tokenWorth is the time of looking that one token pays for. At the default rate
-// early looks are under way for no more than a quarter of the time, taken one after
-// another. Each has some calls running in the runtime side by side, four at most, so
-// that they keep it busy by no more than one processor, and mostly by much less.
-const tokenWorth = 2500 * time.Microsecond
+// early looks are under way for no more than half of the time, however many there are
+// at once: four, or one at everything. How long one takes says more of how busy the
+// host is than of what it costs the runtime. So it must not take much: on a host whose
+// processors are all busy, what is looked at too late is missed.
+const tokenWorth = 5 * time.Millisecond
 
 func newBucket(rate, burst float64, now time.Time) bucket {
 	return bucket{rate: rate, burst: burst, tokens: burst, at: now}
@@ -40,11 +43,18 @@ func (b *bucket) take(now time.Time) bool {
 	return true
 }
 
-// charge pays the rest once it is known how long the look took. The bucket may go
-// into debt, by no more than a second's worth.
-func (b *bucket) charge(took time.Duration) {
+// charge pays the rest once it is known how long a look took that was begun at. Looks
+// under way at the same time share what they cost. The bucket may go into debt, by no
+// more than half a second's worth: as long as that nothing is looked at then.
+func (b *bucket) charge(at time.Time, took time.Duration) {
+	end := at.Add(took)
+	if !end.After(b.paid) {
+		return
+	}
+	took = end.Sub(later(at, b.paid))
+	b.paid = end
 	if extra := float64(took)/float64(tokenWorth) - 1; extra > 0 {
-		b.tokens = max(b.tokens-extra, -b.rate)
+		b.tokens = min(b.tokens, max(b.tokens-extra, -b.rate/2))
 	}
 }
 

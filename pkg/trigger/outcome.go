@@ -22,7 +22,7 @@ func (s *Scheduler) Done(res Looked, now time.Time) {
 		return
 	}
 	if res.Look.Reason != ReasonPeriodic && res.Look.Reason != ReasonStartup {
-		s.bucket.charge(res.Took)
+		s.bucket.charge(res.At, res.Took)
 	}
 	if all {
 		s.allCost.learn(res.Took)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -354,5 +355,30 @@ func BenchmarkBurst(b *testing.B) {
 			s.Signal(sig, now)
 		}
 		s.Next(now)
+	}
+}
+
+// TestCharge has looks take their time, one after another and at the same time.
+func TestCharge(t *testing.T) {
+	now := time.Now()
+	after := func(d time.Duration) time.Time { return now.Add(d) }
+	b := newBucket(100, 100, now)
+	charge := func(what string, begun, took time.Duration, want float64) {
+		t.Helper()
+		before := b.tokens
+		b.charge(after(begun), took)
+		if paid := before - b.tokens; math.Abs(paid-want) > 1e-6 {
+			t.Errorf("%s: it pays %v tokens, want %v", what, paid, want)
+		}
+	}
+	charge("short", 0, tokenWorth, 0)
+	charge("long", 10*tokenWorth, 11*tokenWorth, 10)
+	charge("beside it", 12*tokenWorth, 4*tokenWorth, 0)
+	charge("ends after it", 12*tokenWorth, 12*tokenWorth, 2)
+	charge("much later", time.Minute, 3*tokenWorth, 2)
+	charge("very long", 2*time.Minute, 10*time.Second, 86+b.rate/2)
+	charge("in debt", 3*time.Minute, 10*time.Second, 0)
+	if ready := b.ready(now).Sub(now); ready < 500*time.Millisecond || ready > 520*time.Millisecond {
+		t.Errorf("it is out of debt after %s", ready)
 	}
 }

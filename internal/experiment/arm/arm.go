@@ -77,10 +77,18 @@ func (a *Arm) await(ctx context.Context) (notes []string, err error) {
 		if !ok {
 			return nil, errors.New(a.Failed())
 		}
-		if wanted == listed {
-			return nil, nil
+		if wanted == serving {
+			a.address = m[1]
+			break
 		}
-		a.address = m[1]
+		select { // it says where its metrics are before it says that it has listed
+		case m, ok := <-a.process.logLine(serving):
+			if ok {
+				a.address = m[1]
+			}
+		default:
+		}
+		return nil, nil
 	case <-time.After(readyTime):
 		return nil, fmt.Errorf("after %s it has not come up", readyTime)
 	case <-ctx.Done():
@@ -190,7 +198,33 @@ func (a *Arm) spent() (u Usage, err error) {
 	return u, err
 }
 
-var callsMetric = regexp.MustCompile(`(?m)^hybrid_pleg_cri_calls_total\{method="([^"]+)"\} (\S+)$`)
+// The metrics that count calls of the runtime: hybrid-pleg's by the CRI's name of the
+// method, the kubelet's by a name of its own (pkg/kubelet/kuberuntime/instrumented_services.go).
+var (
+	callsMetric        = regexp.MustCompile(`(?m)^hybrid_pleg_cri_calls_total\{method="([^"]+)"\} (\S+)$`)
+	kubeletCallsMetric = regexp.MustCompile(`(?m)^kubelet_runtime_operations_total\{operation_type="([^"]+)"\} (\S+)$`)
+)
+
+// method is the CRI's name of what the kubelet calls an operation. Those that its
+// generators make no use of keep the kubelet's.
+func method(operation string) string {
+	switch operation {
+	case "version":
+		return "Version"
+	case "list_containers":
+		return "ListContainers"
+	case "list_podsandbox":
+		return "ListPodSandbox"
+	case "container_status":
+		return "ContainerStatus"
+	case "podsandbox_status":
+		return "PodSandboxStatus"
+	case "get_container_events":
+		return "GetContainerEvents"
+	default:
+		return operation
+	}
+}
 
 func (a *Arm) calls(ctx context.Context) map[string]uint64 {
 	if a.address == "" {
@@ -204,14 +238,20 @@ func (a *Arm) calls(ctx context.Context) map[string]uint64 {
 }
 
 func parseCalls(page string) map[string]uint64 {
-	var calls map[string]uint64
-	for _, m := range callsMetric.FindAllStringSubmatch(page, -1) {
-		if n, err := strconv.ParseFloat(m[2], 64); err == nil {
-			if calls == nil {
-				calls = map[string]uint64{}
-			}
-			calls[m[1]] = uint64(n)
+	calls := make(map[string]uint64)
+	add := func(name, value string) {
+		if n, err := strconv.ParseFloat(value, 64); err == nil {
+			calls[name] = uint64(n)
 		}
+	}
+	for _, m := range callsMetric.FindAllStringSubmatch(page, -1) {
+		add(m[1], m[2])
+	}
+	for _, m := range kubeletCallsMetric.FindAllStringSubmatch(page, -1) {
+		add(method(m[1]), m[2])
+	}
+	if len(calls) == 0 {
+		return nil
 	}
 	return calls
 }

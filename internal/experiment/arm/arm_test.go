@@ -31,8 +31,8 @@ func TestCommand(t *testing.T) {
 		{hybrid, real, "hp run --runtime-endpoint=unix:///s --relist-period=10s --output=ndjson --listen= --http=127.0.0.1:0 --triggers=cgroup,ebpf --relist-period-degraded=1s"},
 		{hybrid, embedded, "hp run --runtime-endpoint=unix:///s --relist-period=10s --output=ndjson --listen= --http=127.0.0.1:0 --triggers=cgroup --relist-period-degraded=1s --cgroup-root=/tmp/c"},
 		{plan.Arm{Kind: plan.Hybrid, Period: time.Second}, real, "hp run --runtime-endpoint=unix:///s --relist-period=1s --output=ndjson --listen= --http=127.0.0.1:0 --triggers=none"},
-		{plan.Arm{Kind: plan.KubeletGeneric, Period: time.Second}, real, "kp --runtime-endpoint=unix:///s --relist-period=1s"},
-		{plan.Arm{Kind: plan.KubeletEvented, Period: time.Second}, real, "kp --runtime-endpoint=unix:///s --relist-period=1s --evented"},
+		{plan.Arm{Kind: plan.KubeletGeneric, Period: time.Second}, real, "kp --runtime-endpoint=unix:///s --relist-period=1s --http=127.0.0.1:0"},
+		{plan.Arm{Kind: plan.KubeletEvented, Period: time.Second}, real, "kp --runtime-endpoint=unix:///s --relist-period=1s --http=127.0.0.1:0 --evented"},
 		{plan.Arm{Kind: plan.CRIEvents}, real, "hp experiment arm events --runtime-endpoint=unix:///s"},
 		{plan.Arm{Kind: plan.CRIPoll, Period: time.Second}, real, "hp experiment arm poll --runtime-endpoint=unix:///s --period=1s"},
 	} {
@@ -87,6 +87,11 @@ func TestParseCalls(t *testing.T) {
 		"hybrid_pleg_cri_calls_total{method=\"ContainerStatus\"} 1.5e+06\nother{method=\"x\"} 3\n"
 	if got := parseCalls(page); len(got) != 2 || got["ListContainers"] != 12 || got["ContainerStatus"] != 1500000 {
 		t.Errorf("the calls are %v", got)
+	}
+	page = "kubelet_runtime_operations_total{operation_type=\"list_podsandbox\"} 7\nkubelet_runtime_operations_total{operation_type=\"exec\"} 1\n" +
+		"kubelet_runtime_operations_errors_total{operation_type=\"list_podsandbox\"} 2\n"
+	if got := parseCalls(page); len(got) != 2 || got["ListPodSandbox"] != 7 || got["exec"] != 1 {
+		t.Errorf("the kubelet's calls are %v", got)
 	}
 	if got := parseCalls("nothing"); got != nil {
 		t.Errorf("of nothing the calls are %v", got)

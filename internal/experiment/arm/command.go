@@ -26,18 +26,19 @@ type Target struct {
 func Command(a *plan.Arm, p Programs, on Target) []string {
 	endpoint := "--runtime-endpoint=" + on.Endpoint
 	period := "--relist-period=" + a.Period.String()
+	const metrics = "--http=127.0.0.1:0"
 	switch a.Kind {
 	case plan.KubeletGeneric:
-		return []string{p.Kubelet, endpoint, period}
+		return []string{p.Kubelet, endpoint, period, metrics}
 	case plan.KubeletEvented:
-		return []string{p.Kubelet, endpoint, period, "--evented"}
+		return []string{p.Kubelet, endpoint, period, metrics, "--evented"}
 	case plan.CRIEvents:
 		return []string{p.Hybrid, "experiment", "arm", "events", endpoint}
 	case plan.CRIPoll:
 		return []string{p.Hybrid, "experiment", "arm", "poll", endpoint, "--period=" + a.Period.String()}
 	}
 	triggers := Triggers(a, on)
-	args := []string{p.Hybrid, "run", endpoint, period, "--output=ndjson", "--listen=", "--http=127.0.0.1:0"}
+	args := []string{p.Hybrid, "run", endpoint, period, "--output=ndjson", "--listen=", metrics}
 	if len(triggers) == 0 {
 		return append(args, "--triggers=none")
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"syscall"
 	"time"
@@ -14,7 +16,9 @@ import (
 	"github.com/hybrid-pleg/hybrid-pleg/internal/output"
 	"github.com/hybrid-pleg/hybrid-pleg/peers/kubelet/upstream"
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/event"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/features"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
@@ -46,6 +50,9 @@ type Options struct {
 	// RelistPeriod is the pause between relists of everything; 0:
 	// [DefaultRelistPeriod].
 	RelistPeriod time.Duration
+	// Metrics takes requests for the kubelet's metrics, among them how often it calls
+	// the runtime; Run closes it. Nil for none.
+	Metrics net.Listener
 	// Out takes the events, a line of JSON each.
 	Out io.Writer
 	Log *slog.Logger
@@ -72,6 +79,9 @@ func Run(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("set the kubelet's feature gates: %w", err)
 	}
 	metrics.Register()
+	if o.Metrics != nil {
+		defer serveMetrics(o.Metrics, o.Log)()
+	}
 
 	clients, err := upstream.Connect(kubeletCtx, o.Endpoint)
 	if err != nil {
@@ -103,6 +113,22 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	t := &telling{events: generic.Watch(), translator: newTranslator(cache), out: output.NewNDJSON(o.Out), log: o.Log}
 	return t.run(ctx)
+}
+
+// serveMetrics serves the kubelet's metrics until stop is called.
+func serveMetrics(l net.Listener, log *slog.Logger) (stop func()) {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(legacyregistry.DefaultGatherer, promhttp.HandlerOpts{}))
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(l) }()
+	log.Info("serving metrics", "http", "http://"+l.Addr().String())
+	return func() {
+		_ = srv.Close()
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			log.Warn("metrics are no longer served", "err", err)
+		}
+	}
 }
 
 // telling writes out what the generator sends.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"runtime/debug"
 	"time"
@@ -58,7 +59,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 func command(stdout, stderr io.Writer) *cobra.Command {
 	opts := arm.Options{Out: stdout}
-	var level string
+	var level, address string
 	cmd := &cobra.Command{
 		Use:   "kubelet-pleg --runtime-endpoint unix:///path",
 		Short: "The kubelet's own pod lifecycle events, in hybrid-pleg's format",
@@ -85,6 +86,12 @@ SIGTERM, SIGINT and SIGHUP end it cleanly, a second one at once.`,
 			if err := checkEndpoint(cmd.Context(), opts.Endpoint); err != nil {
 				return err
 			}
+			if address != "" {
+				var err error
+				if opts.Metrics, err = (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", address); err != nil {
+					return usage("--http: %w: give an address that is free, such as 127.0.0.1:9101", err)
+				}
+			}
 			opts.Log.Info("kubelet-pleg runs", "kubernetes", kubernetesVersion(), "runtime", opts.Endpoint,
 				"evented", opts.Evented, "period", opts.RelistPeriod)
 			return arm.Run(cmd.Context(), opts)
@@ -98,6 +105,7 @@ SIGTERM, SIGINT and SIGHUP end it cleanly, a second one at once.`,
 	f.StringVar(&opts.Endpoint, "runtime-endpoint", "", "the runtime's CRI socket, as unix:///path")
 	f.BoolVar(&opts.Evented, "evented", false, "the EventedPLEG as well: look at a pod when the runtime announces that a container stopped")
 	f.DurationVar(&opts.RelistPeriod, "relist-period", arm.DefaultRelistPeriod, "pause between relists of everything")
+	f.StringVar(&address, "http", "", "serve the kubelet's metrics at /metrics on this address, such as 127.0.0.1:9101")
 	f.StringVar(&level, "log-level", "info", "debug (the kubelet's -v=4), info, warn or error")
 	return cmd
 }
