@@ -12,18 +12,17 @@ import (
 	"github.com/hybrid-pleg/hybrid-pleg/bpf/bpftest"
 )
 
-func TestManyExecsInside(t *testing.T) {
+func manyExecsInside(b *bench) {
 	execs := 1_000
 	if testing.Short() {
 		execs = 200
 	}
-	b := newBench(t, bpftest.V2, Options{})
-	c := b.tree.Container(t)
-	p := c.Start(t)
+	c := b.tree.Container(b)
+	p := c.Start(b)
 	b.want(KindStarted, c, p.PID)
-	p.Do(t, fmt.Sprint("run ", execs))
+	p.Do(b, fmt.Sprint("run ", execs))
 	b.wantNothing()
-	p.Quit(t)
+	p.Quit(b)
 	b.want(KindExited, c, p.PID)
 }
 
@@ -46,7 +45,7 @@ func TestOverflowIsCounted(t *testing.T) {
 }
 
 func TestRemember(t *testing.T) {
-	unattached(t, func(b *bench) {
+	hierarchies(t, func(b *bench) {
 		c := b.tree.Container(b)
 		p := c.Init(b)
 		b.attach()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,26 +24,53 @@ type bench struct {
 	probe *Probe
 }
 
-// hierarchies runs a test in each kind of hierarchy the probe knows. On a host with v2
-// alone the v1 half says that it is skipped.
-func hierarchies(t *testing.T, test func(*bench)) {
-	t.Helper()
-	unattached(t, func(b *bench) {
-		b.attach()
-		test(b)
+// TestProbe has what can happen to a container happen in each kind of hierarchy the probe
+// knows. All of it is seen by one probe, since loading one takes long on an emulated machine. On
+// a host with v2 alone the v1 half says that it is skipped.
+func TestProbe(t *testing.T) {
+	type testCase struct {
+		name string
+		test func(*bench)
+	}
+	cases := []testCase{
+		{"start and exit", startAndExit},
+		{"what is not told", whatIsNotTold},
+		{"exit after exec by another thread", exitAfterExecByAnotherThread},
+		{"hook before the workload", hookBeforeTheWorkload},
+		{"helper stage gives way", helperStageGivesWay},
+		{"surviving child", survivingChild},
+		{"cgroups below the container", cgroupsBelowTheContainer},
+		{"evicted", evicted},
+		{"many execs inside", manyExecsInside},
+	}
+	// What v1 has no means for, or does not tell on a hybrid host.
+	v2 := []testCase{
+		{"stage is no workload", stageIsNoWorkload},
+		{"emptied without exec", emptiedWithoutExec},
+	}
+	hierarchies(t, func(all *bench) {
+		all.attach()
+		cases := cases
+		if all.tree.Hierarchy() == bpftest.V2 {
+			cases = slices.Concat(cases, v2)
+		}
+		for _, c := range cases {
+			all.Run(c.name, func(t *testing.T) {
+				c.test(&bench{T: t, tree: bpftest.NewTree(t, all.tree.Hierarchy()), probe: all.probe})
+			})
+		}
 	})
 }
 
-// unattached leaves it to the test to attach the probe.
-func unattached(t *testing.T, test func(*bench)) {
+// hierarchies runs a test in each kind of hierarchy, with a probe that is not attached yet.
+func hierarchies(t *testing.T, test func(*bench)) {
 	t.Helper()
+	v1 := func(t *testing.T) V1Hierarchy {
+		return V1Hierarchy{Controller: bpftest.Controller, ID: bpftest.V1ID(t)}
+	}
 	t.Run("v2", func(t *testing.T) { test(loadBench(t, bpftest.V2, Options{})) })
-	t.Run("v1", func(t *testing.T) {
-		test(loadBench(t, bpftest.V1, Options{WithoutV2: true, V1: V1Hierarchy{Controller: bpftest.Controller, ID: bpftest.V1ID(t)}}))
-	})
-	t.Run("v1 on a hybrid host", func(t *testing.T) {
-		test(loadBench(t, bpftest.V1, Options{V1: V1Hierarchy{Controller: bpftest.Controller, ID: bpftest.V1ID(t)}}))
-	})
+	t.Run("v1", func(t *testing.T) { test(loadBench(t, bpftest.V1, Options{WithoutV2: true, V1: v1(t)})) })
+	t.Run("v1 on a hybrid host", func(t *testing.T) { test(loadBench(t, bpftest.V1, Options{V1: v1(t)})) })
 }
 
 func newBench(t *testing.T, h bpftest.Hierarchy, opts Options) *bench {
@@ -54,6 +82,7 @@ func newBench(t *testing.T, h bpftest.Hierarchy, opts Options) *bench {
 
 func loadBench(t *testing.T, h bpftest.Hierarchy, opts Options) *bench {
 	t.Helper()
+	tree := bpftest.NewTree(t, h) // skips before the probe is loaded
 	probe, err := Load(opts)
 	if errors.Is(err, ErrUnsupported) {
 		testutil.Need(t, "ebpf", err)
@@ -66,7 +95,7 @@ func loadBench(t *testing.T, h bpftest.Hierarchy, opts Options) *bench {
 			t.Error(err)
 		}
 	})
-	return &bench{T: t, tree: bpftest.NewTree(t, h), probe: probe}
+	return &bench{T: t, tree: tree, probe: probe}
 }
 
 func (b *bench) attach() {
@@ -122,128 +151,112 @@ func (b *bench) wantNothing() {
 	b.want(KindExited, c, p.PID)
 }
 
-func TestStartAndExit(t *testing.T) {
-	hierarchies(t, func(b *bench) {
-		c := b.tree.Container(b)
-		p := c.Start(b)
-		b.want(KindStarted, c, p.PID)
-		p.Quit(b)
-		b.want(KindExited, c, p.PID)
-		b.wantNothing()
-	})
+func startAndExit(b *bench) {
+	c := b.tree.Container(b)
+	p := c.Start(b)
+	b.want(KindStarted, c, p.PID)
+	p.Quit(b)
+	b.want(KindExited, c, p.PID)
+	b.wantNothing()
 }
 
-func TestWhatIsNotTold(t *testing.T) {
-	hierarchies(t, func(b *bench) {
-		c := b.tree.Container(b)
-		p := c.Start(b)
-		b.want(KindStarted, c, p.PID)
+func whatIsNotTold(b *bench) {
+	c := b.tree.Container(b)
+	p := c.Start(b)
+	b.want(KindStarted, c, p.PID)
 
-		p.Do(b, "run 100") // its own children
-		b.wantNothing()
-		other := c.Start(b) // kubectl exec: a parent outside, but a workload is there
-		other.Do(b, "run 3")
-		other.Quit(b)
-		b.wantNothing()
-		p.Do(b, "exec") // sh -c "exec …"
-		p.Do(b, "thread-exec")
-		b.wantNothing()
-		p.Do(b, "leader-exit")
-		b.wantNothing()
-		p.Quit(b)
-		b.want(KindExited, c, p.PID)
-		b.wantNothing()
-	})
+	p.Do(b, "run 100") // its own children
+	b.wantNothing()
+	other := c.Start(b) // kubectl exec: a parent outside, but a workload is there
+	other.Do(b, "run 3")
+	other.Quit(b)
+	b.wantNothing()
+	p.Do(b, "exec") // sh -c "exec …"
+	p.Do(b, "thread-exec")
+	b.wantNothing()
+	p.Do(b, "leader-exit")
+	b.wantNothing()
+	p.Quit(b)
+	b.want(KindExited, c, p.PID)
+	b.wantNothing()
 }
 
-func TestExitAfterExecByAnotherThread(t *testing.T) {
-	hierarchies(t, func(b *bench) {
-		c := b.tree.Container(b)
-		p := c.Init(b)
-		p.Do(b, "thread-exec")
-		b.want(KindStarted, c, p.PID)
-		p.Quit(b)
-		b.want(KindExited, c, p.PID)
-	})
+func exitAfterExecByAnotherThread(b *bench) {
+	c := b.tree.Container(b)
+	p := c.Init(b)
+	p.Do(b, "thread-exec")
+	b.want(KindStarted, c, p.PID)
+	p.Quit(b)
+	b.want(KindExited, c, p.PID)
 }
 
 // As runc does it: init is moved into the cgroup, runs a startContainer hook there, and
 // execs the workload.
-func TestHookBeforeTheWorkload(t *testing.T) {
-	hierarchies(t, func(b *bench) {
-		c := b.tree.Container(b)
-		p := c.Init(b)
-		p.Do(b, "run 2")
-		b.wantNothing()
-		p.Do(b, "exec")
-		b.want(KindStarted, c, p.PID)
-		p.Quit(b)
-		b.want(KindExited, c, p.PID)
-	})
+func hookBeforeTheWorkload(b *bench) {
+	c := b.tree.Container(b)
+	p := c.Init(b)
+	p.Do(b, "run 2")
+	b.wantNothing()
+	p.Do(b, "exec")
+	b.want(KindStarted, c, p.PID)
+	p.Quit(b)
+	b.want(KindExited, c, p.PID)
 }
 
 // The exec of the first stage of `runc init` may end in the cgroup.
-func TestStageIsNoWorkload(t *testing.T) {
-	b := newBench(t, bpftest.V2, Options{})
-	c := b.tree.Container(t)
-	p := c.Init(t) // keeps the cgroup populated
-	c.Stage(t).Quit(t)
+func stageIsNoWorkload(b *bench) {
+	c := b.tree.Container(b)
+	p := c.Init(b) // keeps the cgroup populated
+	c.Stage(b).Quit(b)
 	b.wantNothing()
-	p.Do(t, "exec")
+	p.Do(b, "exec")
 	b.want(KindStarted, c, p.PID)
-	p.Quit(t)
+	p.Quit(b)
 	b.want(KindExited, c, p.PID)
 }
 
 // A stage that deceives the rule gives way to the workload when it ends.
-func TestHelperStageGivesWay(t *testing.T) {
-	hierarchies(t, func(b *bench) {
-		c := b.tree.Container(b)
-		p := c.Init(b) // keeps the cgroup populated
-		helper := c.Start(b)
-		b.want(KindStarted, c, helper.PID)
-		helper.Quit(b)
-		b.want(KindExited, c, helper.PID)
-		p.Do(b, "exec")
-		b.want(KindStarted, c, p.PID)
-		p.Quit(b)
-		b.want(KindExited, c, p.PID)
-		b.wantNothing()
-	})
+func helperStageGivesWay(b *bench) {
+	c := b.tree.Container(b)
+	p := c.Init(b) // keeps the cgroup populated
+	helper := c.Start(b)
+	b.want(KindStarted, c, helper.PID)
+	helper.Quit(b)
+	b.want(KindExited, c, helper.PID)
+	p.Do(b, "exec")
+	b.want(KindStarted, c, p.PID)
+	p.Quit(b)
+	b.want(KindExited, c, p.PID)
+	b.wantNothing()
 }
 
-func TestSurvivingChild(t *testing.T) {
-	hierarchies(t, func(b *bench) {
-		c := b.tree.Container(b)
-		p := c.Start(b)
-		b.want(KindStarted, c, p.PID)
-		p.Do(b, "spawn")
-		b.wantNothing()
-		p.Quit(b)
-		b.want(KindExited, c, p.PID) // though the cgroup stays populated
-		b.wantNothing()
-	})
+func survivingChild(b *bench) {
+	c := b.tree.Container(b)
+	p := c.Start(b)
+	b.want(KindStarted, c, p.PID)
+	p.Do(b, "spawn")
+	b.wantNothing()
+	p.Quit(b)
+	b.want(KindExited, c, p.PID) // though the cgroup stays populated
+	b.wantNothing()
 }
 
-func TestCgroupsBelowTheContainer(t *testing.T) {
-	hierarchies(t, func(b *bench) {
-		c := b.tree.Container(b)
-		nested := c.Below(b, "container") // crun
-		p := nested.Start(b)
-		b.want(KindStarted, c, p.PID)
-		deep := c.Below(b, "system.slice/a.slice/b.service") // systemd
-		p.Do(b, "move "+deep.Dir)
-		p.Do(b, "run 3")
-		b.wantNothing()
-		p.Quit(b)
-		b.want(KindExited, c, p.PID)
-		b.wantNothing()
-	})
+func cgroupsBelowTheContainer(b *bench) {
+	c := b.tree.Container(b)
+	nested := c.Below(b, "container") // crun
+	p := nested.Start(b)
+	b.want(KindStarted, c, p.PID)
+	deep := c.Below(b, "system.slice/a.slice/b.service") // systemd
+	p.Do(b, "move "+deep.Dir)
+	p.Do(b, "run 3")
+	b.wantNothing()
+	p.Quit(b)
+	b.want(KindExited, c, p.PID)
+	b.wantNothing()
 }
 
 // A workload that never execs: restored by CRIU, or no such program.
-func TestEmptiedWithoutExec(t *testing.T) {
-	b := newBench(t, bpftest.V2, Options{})
+func emptiedWithoutExec(b *bench) {
 	c := b.tree.Container(b)
 	p := c.Init(b)
 	p.Quit(b)
@@ -254,7 +267,7 @@ func TestEmptiedWithoutExec(t *testing.T) {
 // A container that ran before the probe came, and that nobody told it of: an exec probe in
 // it is not its workload, and its end is told.
 func TestOlderThanTheProbe(t *testing.T) {
-	unattached(t, func(b *bench) {
+	hierarchies(t, func(b *bench) {
 		c := b.tree.Container(b)
 		p := c.Start(b)
 		b.attach()
@@ -269,20 +282,18 @@ func TestOlderThanTheProbe(t *testing.T) {
 }
 
 // The same for one whose entry fell out of the map.
-func TestEvicted(t *testing.T) {
-	hierarchies(t, func(b *bench) {
-		c := b.tree.Container(b)
-		p := c.Start(b)
-		b.want(KindStarted, c, p.PID)
-		if err := b.probe.Forget(b.key(c)); err != nil {
-			b.Fatal(err)
-		}
-		c.Start(b).Quit(b)
-		b.wantNothing()
-		p.Quit(b)
-		b.want(KindEmpty, c, 0)
-		b.wantNothing()
-	})
+func evicted(b *bench) {
+	c := b.tree.Container(b)
+	p := c.Start(b)
+	b.want(KindStarted, c, p.PID)
+	if err := b.probe.Forget(b.key(c)); err != nil {
+		b.Fatal(err)
+	}
+	c.Start(b).Quit(b)
+	b.wantNothing()
+	p.Quit(b)
+	b.want(KindEmpty, c, 0)
+	b.wantNothing()
 }
 
 // Restored by CRIU, so that the first exec in it is that of an exec probe: this passes for

@@ -24,13 +24,6 @@ type Suite struct {
 
 func suiteProbe() Suite { return Suite{Name: "probe", Package: "bpf", Require: "ebpf,cgroup"} }
 
-// suiteProbeBriefly is for the layout v1: the hybrid one has all of suiteProbe with v1 as well.
-func suiteProbeBriefly() Suite {
-	s := suiteProbe()
-	s.Run = "^(TestStartAndExit|TestWhatIsNotTold|TestRemember|TestOlderThanTheProbe)$"
-	return s
-}
-
 func suiteEBPF() Suite {
 	return Suite{Name: "ebpf", Package: "pkg/trigger/ebpf", Require: "ebpf,cgroup"}
 }
