@@ -20,9 +20,12 @@ type containerWant struct {
 	attempt  uint32
 	exit     int32 // or anyExit
 	// hasty: the container may be removed before its exit code can be read, or its
-	// start seen.
+	// start seen; or even before it has ended, and is then killed.
 	hasty bool
 }
+
+// killed is the code of a container that SIGKILL ended.
+const killed = 128 + 9
 
 // anyExit is the code of a container that ended while nobody could take its code.
 const anyExit = -1
@@ -99,6 +102,7 @@ func (w containerWant) check(told []event.Event, synced *event.Status) error {
 	case w.hasty && died.StatusMissing == event.StatusGone:
 	case status == nil || status.ExitCode == nil:
 		return fmt.Errorf("died without an exit code (%s)", died.StatusMissing)
+	case w.hasty && *status.ExitCode == killed:
 	case w.exit != anyExit && *status.ExitCode != w.exit:
 		return fmt.Errorf("died with exit code %d, want %d", *status.ExitCode, w.exit)
 	}
