@@ -86,18 +86,16 @@ func TestRemember(t *testing.T) {
 	})
 }
 
-func TestMoreContainersThanTheMapHolds(t *testing.T) {
-	b := newBench(t, bpftest.V2, Options{})
+func moreContainersThanTheMapHolds(b *bench) {
 	for i := range uint64(3 * b.probe.objects.Workloads.MaxEntries() / 2) {
 		if _, err := b.probe.Remember(Cgroup{ID: 1<<60 + i}, 1<<30); err != nil {
-			t.Fatal(err)
+			b.Fatal(err)
 		}
 	}
 	b.wantNothing()
 }
 
-func TestInterrupt(t *testing.T) {
-	b := newBench(t, bpftest.V2, Options{})
+func interrupt(b *bench) {
 	read := make(chan error)
 	go func() {
 		var rec Record
@@ -108,14 +106,14 @@ func TestInterrupt(t *testing.T) {
 		read <- err
 	}()
 	if err := b.probe.Interrupt(); err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	if err := <-read; !errors.Is(err, ErrInterrupted) {
-		t.Errorf("got %v", err)
+		b.Errorf("got %v", err)
 	}
 	var rec Record
 	if err := b.probe.Read(&rec, time.Nanosecond); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("got %v", err)
+		b.Errorf("got %v", err)
 	}
 }
 

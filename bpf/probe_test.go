@@ -43,10 +43,14 @@ func TestProbe(t *testing.T) {
 		{"evicted", evicted},
 		{"many execs inside", manyExecsInside},
 	}
-	// What v1 has no means for, or does not tell on a hybrid host.
+	// What v1 has no means for, or does not tell on a hybrid host, or what is the same there.
 	v2 := []testCase{
 		{"stage is no workload", stageIsNoWorkload},
 		{"emptied without exec", emptiedWithoutExec},
+		{"what is a container", whatIsAContainer},
+		{"deep path keeps the innermost", deepPathKeepsTheInnermost},
+		{"interrupt", interrupt},
+		{"more containers than the map holds", moreContainersThanTheMapHolds}, // which forgets all others
 	}
 	hierarchies(t, func(all *bench) {
 		all.attach()
@@ -311,8 +315,7 @@ func TestExecProbeInARestoredContainer(t *testing.T) {
 	b.want(KindEmpty, c, 0)
 }
 
-func TestWhatIsAContainer(t *testing.T) {
-	b := newBench(t, bpftest.V2, Options{})
+func whatIsAContainer(all *bench) {
 	id := bpftest.ID()
 	nested := "docker-" + bpftest.ID() + ".scope/kubelet/kubepods/pod1/" + id // the innermost wins
 	long := strings.Repeat("x", 255-65)
@@ -338,8 +341,8 @@ func TestWhatIsAContainer(t *testing.T) {
 		{id[:58] + ".scope", ""},
 		{"vte-spawn-868f9513-eee8-457d-8e36-1b37ae8ae622.scope", ""},
 	} {
-		t.Run(test.path, func(t *testing.T) {
-			b := *b
+		all.Run(test.path, func(t *testing.T) {
+			b := *all
 			b.T = t
 			p := b.tree.At(t, test.path).Start(t)
 			if test.container != "" {
@@ -357,17 +360,16 @@ func TestWhatIsAContainer(t *testing.T) {
 	}
 }
 
-func TestDeepPathKeepsTheInnermost(t *testing.T) {
-	b := newBench(t, bpftest.V2, Options{})
+func deepPathKeepsTheInnermost(b *bench) {
 	c := b.tree.At(b, strings.Repeat("d/", 20)+"pod1/"+bpftest.ID())
 	p := c.Start(b)
 	var rec Record
 	for rec.TGID != uint32(p.PID) {
 		if err := b.probe.Read(&rec, 10*time.Second); err != nil {
-			t.Fatal(err)
+			b.Fatal(err)
 		}
 	}
 	if want := filepath.Join("/", strings.Repeat("d/", 10), "pod1", filepath.Base(c.Path)); rec.Path != want {
-		t.Errorf("path %s\nwant %s", rec.Path, want)
+		b.Errorf("path %s\nwant %s", rec.Path, want)
 	}
 }

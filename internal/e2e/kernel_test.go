@@ -4,9 +4,11 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,15 +30,18 @@ import (
 // emulatedEnv says that the machine is an emulated one, which is many times as slow.
 const emulatedEnv = "HYBRID_PLEG_TEST_EMULATED"
 
-// TestOneTriggerAlone leaves everything to one source of the kernel: without the runtime's events, and
-// with an hour between relists, what is told was found by its signals.
-func TestOneTriggerAlone(t *testing.T) {
+// TestKernel is what depends on the kernel most: each of its sources alone, and that a storm of
+// execs makes none of them signal.
+func TestKernel(t *testing.T) {
 	rt := runtimetest.Start(t, testruntime.Options{})
 	for _, source := range []trigger.Source{ebpf.New(ebpf.Options{}), cgroup.New(cgroup.Options{})} {
 		t.Run(string(source.Name()), func(t *testing.T) { testAlone(t, rt, &tapped{Source: source}) })
 	}
+	t.Run("storm", func(t *testing.T) { testStorm(t, rt) })
 }
 
+// testAlone leaves everything to one source: without the runtime's events, and with an hour between
+// relists, what is told was found by its signals.
 func testAlone(t *testing.T, rt *testruntime.Runtime, source *tapped) {
 	name := source.Name()
 	emulated := os.Getenv(emulatedEnv) != ""
@@ -112,6 +117,77 @@ func testAlone(t *testing.T, rt *testruntime.Runtime, source *tapped) {
 // ends reports whether one of the kinds tells a container's end.
 func ends(kinds []trigger.Kind) bool {
 	return slices.Contains(kinds, trigger.KindExited) || slices.Contains(kinds, trigger.KindCgroupRemoved)
+}
+
+// testStorm has a container execute programs as fast as it can, which must
+// not make anyone look.
+func testStorm(t *testing.T, rt *testruntime.Runtime) {
+	s := &stage{TB: t, ctx: t.Context(), rt: rt}
+	emulated := os.Getenv(emulatedEnv) != ""
+	for name, triggers := range triggerChoices() {
+		if len(triggers) > 0 && (name == "all" || !emulated) { // all, since those who look cost the machine much
+			s.arms = append(s.arms, startArm(t, rt, name, pleg.Options{Triggers: triggers, RelistPeriod: time.Hour, RelistPeriodDegraded: time.Hour}))
+		}
+	}
+	p := s.pod(testruntime.PodSpec{Name: "storm"})
+	c := s.container(p, "main", 0, "sleep")
+	s.must(c.Ready(s.ctx))
+	if emulated {
+		// The runtime may take longer to show a start than the scheduler looks for it.
+		for _, a := range s.arms {
+			have := a.counts(t).relists
+			a.g.RequestRelist(p.UID)
+			waitFor(t, "a relist of "+a.name, func() error {
+				if a.counts(t).relists == have {
+					return errors.New("none yet")
+				}
+				return nil
+			})
+		}
+	}
+	s.seen(c, event.ContainerStarted)
+	quiesce(t, s.arms)
+
+	before := make(map[string]counts)
+	for _, a := range s.arms {
+		before[a.name] = a.counts(t)
+	}
+	// The storm is an exec itself, as kubectl exec would be. Ten thousand a second,
+	// if the machine can.
+	out, err := c.Exec(s.ctx, testruntime.Program, "forkstorm", "10000", "8s")
+	s.must(err)
+	t.Logf("the storm: %s", strings.TrimSpace(out))
+	for _, a := range s.arms {
+		after := a.counts(t)
+		if n := after.relists - before[a.name].relists; n != 0 {
+			t.Errorf("%s: %v relists during the storm", a.name, n)
+		}
+		if n := after.lost - before[a.name].lost; n != 0 {
+			t.Errorf("%s: signals were lost %v times", a.name, n)
+		}
+	}
+	// How many execs a machine manages is not for a test to say; that they were
+	// many is.
+	least := 10_000
+	if emulated {
+		least = 500
+	}
+	if n := firstNumber(out); n < least {
+		t.Errorf("the storm was none: %s", out)
+	}
+	if !t.Failed() {
+		t.Logf("matrix: storm: %d execs: no relist, nothing lost", firstNumber(out))
+	}
+	s.must(p.Remove(s.ctx))
+}
+
+func firstNumber(s string) int {
+	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return r < '0' || r > '9' }) {
+		if n, err := strconv.Atoi(word); err == nil {
+			return n
+		}
+	}
+	return 0
 }
 
 // tapped is a source whose signals are kept.

@@ -3,11 +3,9 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -95,77 +93,6 @@ func TestRuntimeRestart(t *testing.T) {
 		a.await(t, "removal", want.removed)
 		want.check(t, a.name, a.ofPod(p.UID))
 	}
-}
-
-// TestExecStorm has a container execute programs as fast as it can, which must
-// not make anyone look.
-func TestExecStorm(t *testing.T) {
-	rt := runtimetest.Start(t, testruntime.Options{})
-	s := &stage{TB: t, ctx: t.Context(), rt: rt}
-	for name, triggers := range triggerChoices() {
-		if len(triggers) > 0 {
-			s.arms = append(s.arms, startArm(t, rt, name, pleg.Options{Triggers: triggers, RelistPeriod: time.Hour, RelistPeriodDegraded: time.Hour}))
-		}
-	}
-	p := s.pod(testruntime.PodSpec{Name: "storm"})
-	c := s.container(p, "main", 0, "sleep")
-	s.must(c.Ready(s.ctx))
-	if os.Getenv(emulatedEnv) != "" {
-		// The runtime may take longer to show a start than the scheduler looks for it.
-		for _, a := range s.arms {
-			have := a.counts(t).relists
-			a.g.RequestRelist(p.UID)
-			waitFor(t, "a relist of "+a.name, func() error {
-				if a.counts(t).relists == have {
-					return errors.New("none yet")
-				}
-				return nil
-			})
-		}
-	}
-	s.seen(c, event.ContainerStarted)
-	quiesce(t, s.arms)
-
-	before := make(map[string]counts)
-	for _, a := range s.arms {
-		before[a.name] = a.counts(t)
-	}
-	// The storm is an exec itself, as kubectl exec would be. Ten thousand a second,
-	// if the machine can.
-	out, err := c.Exec(s.ctx, testruntime.Program, "forkstorm", "10000", "8s")
-	s.must(err)
-	t.Logf("the storm: %s", strings.TrimSpace(out))
-	for _, a := range s.arms {
-		after := a.counts(t)
-		if n := after.relists - before[a.name].relists; n != 0 {
-			t.Errorf("%s: %v relists during the storm", a.name, n)
-		}
-		if n := after.lost - before[a.name].lost; n != 0 {
-			t.Errorf("%s: signals were lost %v times", a.name, n)
-		}
-	}
-	// How many execs a machine manages is not for a test to say; that they were
-	// many is.
-	least := 10_000
-	if os.Getenv(emulatedEnv) != "" {
-		least = 500
-	}
-	if n := firstNumber(out); n < least {
-		t.Errorf("the storm was none: %s", out)
-	}
-	if !t.Failed() {
-		t.Logf("matrix: storm: %d execs: no relist, nothing lost", firstNumber(out))
-	}
-	s.must(p.Remove(s.ctx))
-}
-
-func firstNumber(s string) int {
-	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return r < '0' || r > '9' }) {
-		if n, err := strconv.Atoi(word); err == nil {
-			return n
-		}
-	}
-	return 0
 }
 
 // counts are an arm's counters that a test looks at.

@@ -136,6 +136,18 @@ func TestWriteTable(t *testing.T) {
 }
 
 // The plan holds what docs/kernels.md says of it.
+func TestByLength(t *testing.T) {
+	runs := []Run{
+		{Suites: make([]Suite, 1)},
+		{Suites: make([]Suite, 3)},
+		{Kernel: Kernel{OneThread: true}, Suites: make([]Suite, 2)},
+		{Suites: make([]Suite, 3)},
+	}
+	if got, want := byLength(runs), []int{2, 1, 3, 0}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func TestPlan(t *testing.T) {
 	layouts := make(map[string][]Layout)
 	for _, r := range plan() {

@@ -120,7 +120,8 @@ func Test(ctx context.Context, o Options) (results []Result, err error) {
 	results = make([]Result, len(runs))
 	var group errgroup.Group
 	group.SetLimit(o.Parallel)
-	for i, r := range runs {
+	for _, i := range byLength(runs) {
+		r := runs[i]
 		initramfs, err := b.initramfs(r.Kernel, guestInitramfs)
 		if err != nil {
 			return nil, errors.Join(err, group.Wait())
@@ -135,6 +136,25 @@ func Test(ctx context.Context, o Options) (results []Result, err error) {
 		})
 	}
 	return results, group.Wait()
+}
+
+// byLength is in which order to start machines, so that none is left running alone for long: those
+// with the most to do first, and before them those that are emulated by one thread.
+func byLength(runs []Run) []int {
+	order := make([]int, len(runs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		length := func(r Run) int {
+			if r.Kernel.OneThread {
+				return 100
+			}
+			return len(r.Suites)
+		}
+		return length(runs[b]) - length(runs[a])
+	})
+	return order
 }
 
 // tryOnce runs a machine and tells what comes of it. All that the machine says is kept in logFile.

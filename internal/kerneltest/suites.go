@@ -36,11 +36,11 @@ func suiteCgroup() Suite {
 	return Suite{Name: "cgroup", Package: "pkg/trigger/cgroup", Require: "cgroup"}
 }
 
-// suiteDaemon finds starts and ends by each kernel source alone.
-func suiteDaemon() Suite { return endToEnd("containerd", "^(TestOneTriggerAlone|TestExecStorm)$") }
+// suiteDaemon finds starts and ends by each kernel source alone, and none in a storm of execs.
+func suiteDaemon() Suite { return endToEnd("containerd", "^TestKernel$") }
 
 // suiteAlone is the part of suiteDaemon that does not take long.
-func suiteAlone() Suite { return endToEnd("alone", "^TestOneTriggerAlone$") }
+func suiteAlone() Suite { return endToEnd("alone", "^TestKernel$/^(ebpf|cgroup)$") }
 
 // suiteLack takes from the daemon what it needs, one thing after the other.
 func suiteLack() Suite { return endToEnd("lack", "^TestWhatIsLacking$") }

@@ -269,7 +269,11 @@ func TestRealLeavesNothing(t *testing.T) {
 		t.Fatalf("%d watches before, %d after the start", watchesBefore, watches)
 	}
 
-	const containers, perPod = 1000, 10
+	const perPod = 10
+	containers := 1000
+	if testing.Short() {
+		containers = 200
+	}
 	for i := range containers / perPod {
 		pod := mkdir(t, pods, "pod"+fakeUID(i))
 		for k := range perPod {
