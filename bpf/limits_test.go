@@ -15,7 +15,7 @@ import (
 func manyExecsInside(b *bench) {
 	execs := 1_000
 	if testing.Short() {
-		execs = 200
+		execs = 100
 	}
 	c := b.tree.Container(b)
 	p := c.Start(b)
@@ -129,7 +129,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	before := count()
 	loads := 5
 	if testing.Short() {
-		loads = 2
+		loads = 1
 	}
 	for range loads {
 		p, err := Load(Options{})

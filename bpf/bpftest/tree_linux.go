@@ -80,6 +80,12 @@ func (tree *Tree) Root() string { return tree.root }
 // Hierarchy is the version of cgroups that the tree is in.
 func (tree *Tree) Hierarchy() Hierarchy { return tree.hierarchy }
 
+// Has reports whether a hierarchy is there.
+func Has(h Hierarchy) bool {
+	_, err := mountpoint(h)
+	return err == nil
+}
+
 // mountpoint finds a mounted hierarchy that shows all of it.
 func mountpoint(h Hierarchy) (string, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")

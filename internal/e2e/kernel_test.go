@@ -154,7 +154,11 @@ func testStorm(t *testing.T, rt *testruntime.Runtime) {
 	}
 	// The storm is an exec itself, as kubectl exec would be. Ten thousand a second,
 	// if the machine can.
-	out, err := c.Exec(s.ctx, testruntime.Program, "forkstorm", "10000", "8s")
+	last := "8s"
+	if emulated {
+		last = "4s"
+	}
+	out, err := c.Exec(s.ctx, testruntime.Program, "forkstorm", "10000", last)
 	s.must(err)
 	t.Logf("the storm: %s", strings.TrimSpace(out))
 	for _, a := range s.arms {

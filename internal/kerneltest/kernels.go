@@ -59,21 +59,16 @@ const (
 type Run struct {
 	Kernel Kernel
 	Layout Layout
-	// Lockdown is the kernel's parameter of that name; empty for none.
-	Lockdown string
 	// Part tells apart what is the same but for the suites; it is empty where nothing is.
 	Part   string
 	Suites []Suite
 }
 
-// Name names the run: "6.1 v2", "6.1 v2 lockdown=integrity".
+// Name names the run: "6.1 v2".
 func (r Run) Name() string {
 	name := r.Kernel.Name + " " + string(r.Layout)
 	if r.Part != "" {
 		name += " " + r.Part
-	}
-	if r.Lockdown != "" {
-		name += " lockdown=" + r.Lockdown
 	}
 	return name
 }
@@ -91,9 +86,8 @@ func plan() []Run {
 		{Kernel: byName["5.10"], Layout: V2, Suites: whole},
 		{Kernel: byName["5.10"], Layout: Hybrid, Suites: whole},
 		{Kernel: byName["5.10"], Layout: V1, Suites: whole},
-		{Kernel: byName["6.1"], Layout: V2, Suites: append(slices.Clone(whole), suiteLack())},
-		{Kernel: byName["6.1"], Layout: V2, Lockdown: "integrity", Suites: []Suite{suiteLockdown()}},
-		{Kernel: byName["6.1"], Layout: V2, Lockdown: "confidentiality", Suites: []Suite{suiteLockdown()}},
+		{Kernel: byName["6.1"], Layout: V2, Suites: append(slices.Clone(whole), suiteLack(),
+			suiteLockdown("integrity"), suiteLockdown("confidentiality"))}, // in this order, and last
 		{Kernel: byName["6.12"], Layout: V2, Suites: whole},
 		{Kernel: byName["newest"], Layout: V2, Suites: whole},
 		{Kernel: byName["6.1-arm64"], Layout: V2, Suites: []Suite{suiteProbe()}},
@@ -104,7 +98,7 @@ func plan() []Run {
 // finds containers alone. Two machines share it, so that it does not take long.
 func shortPlan() []Run {
 	for _, r := range plan() {
-		if r.Kernel.Name == "6.1" && r.Lockdown == "" {
+		if r.Kernel.Name == "6.1" {
 			probe, rest := r, r
 			probe.Part, probe.Suites = "probe", []Suite{suiteProbe(), suiteCgroupfs()}
 			rest.Part, rest.Suites = "sources", []Suite{suiteEBPF(), suiteCgroup(), suiteAlone()}

@@ -188,9 +188,9 @@ func TestChoose(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	m := machine{run: Run{Kernel: Kernel{Arch: "amd64", OneThread: true}, Layout: V1, Lockdown: "integrity", Suites: []Suite{suiteProbe(), suiteEBPF()}}, accel: "tcg"}
+	m := machine{run: Run{Kernel: Kernel{Arch: "amd64", OneThread: true}, Layout: V1, Suites: []Suite{suiteProbe(), suiteEBPF()}}, accel: "tcg"}
 	got := strings.Join(m.arguments(), " ")
-	for _, want := range []string{"qemu-system-x86_64", "thread=single", "kerneltest.layout=v1", "kerneltest.suites=probe,ebpf", "lockdown=integrity"} {
+	for _, want := range []string{"qemu-system-x86_64", "thread=single", "kerneltest.layout=v1", "kerneltest.suites=probe,ebpf"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %s", want, got)
 		}

@@ -15,6 +15,8 @@ type Suite struct {
 	Run string
 	// Runtime: it needs the container runtime.
 	Runtime bool
+	// Lockdown is how the kernel is locked down before: integrity, confidentiality; empty to leave it.
+	Lockdown string
 	// Require names what must not be skipped for want of it (see internal/testutil).
 	Require string
 }
@@ -45,8 +47,12 @@ func suiteAlone() Suite { return endToEnd("alone", "^TestKernel$/^(ebpf|cgroup)$
 // suiteLack takes from the daemon what it needs, one thing after the other.
 func suiteLack() Suite { return endToEnd("lack", "^TestWhatIsLacking$") }
 
-// suiteLockdown is for machines that are locked down.
-func suiteLockdown() Suite { return endToEnd("lockdown", "^TestLockdown$") }
+// suiteLockdown locks the machine's kernel down, which stays so.
+func suiteLockdown(mode string) Suite {
+	s := endToEnd("lockdown-"+mode, "^TestLockdown$")
+	s.Lockdown = mode
+	return s
+}
 
 func endToEnd(name, run string) Suite {
 	return Suite{Name: name, Package: "internal/e2e", Run: run, Runtime: true, Require: "ebpf,cgroup,containerd"}
@@ -59,6 +65,9 @@ func (s Suite) binary() string { return strings.ReplaceAll(s.Package, "/", "_") 
 func (s Suite) script() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cd /src/%s || exit 1\n", s.Package)
+	if s.Lockdown != "" {
+		fmt.Fprintf(&b, "echo %s >/sys/kernel/security/lockdown || exit 1\n", s.Lockdown)
+	}
 	fmt.Fprintf(&b, "export HYBRID_PLEG_TEST_REQUIRE=%s HYBRID_PLEG_TEST_BINARY=/src/bin/hybrid-pleg HYBRID_PLEG_TEST_EMULATED=1\n", s.Require)
 	fmt.Fprintf(&b, "exec /tests/%s -test.v -test.short -test.timeout 10m", s.binary())
 	if s.Run != "" {

@@ -38,9 +38,6 @@ func (m machine) arguments() []string {
 		// slowest to emulate, loading the probe takes more than twice as long.
 		"mitigations=off", "init_on_alloc=0",
 	}
-	if m.run.Lockdown != "" {
-		commandLine = append(commandLine, "lockdown="+m.run.Lockdown)
-	}
 	accel, cpu := m.accel, "Nehalem"
 	if m.run.Kernel.Arch != runtime.GOARCH {
 		accel = "tcg" // no host can do otherwise
