@@ -361,12 +361,11 @@ func BenchmarkBurst(b *testing.B) {
 // TestCharge has looks take their time, one after another and at the same time.
 func TestCharge(t *testing.T) {
 	now := time.Now()
-	after := func(d time.Duration) time.Time { return now.Add(d) }
 	b := newBucket(100, 100, now)
 	charge := func(what string, begun, took time.Duration, want float64) {
 		t.Helper()
 		before := b.tokens
-		b.charge(after(begun), took)
+		b.charge(now.Add(begun), took)
 		if paid := before - b.tokens; math.Abs(paid-want) > 1e-6 {
 			t.Errorf("%s: it pays %v tokens, want %v", what, paid, want)
 		}
