@@ -85,7 +85,7 @@ test-peers-histories: ## The same with 100,000 random histories, or with ARGS
 	cd peers/kubelet && $(GO) test -vet=off -timeout 2h -v -run TestHistories ./differential -histories 100000 $(ARGS)
 
 .PHONY: bench
-bench: test-runtime-build ## Measure on a real containerd (as root, half an hour), and run the micro-benchmarks
+bench: test-runtime-build ## Measure on a real containerd (as root, a quarter of an hour), and run the micro-benchmarks
 	$(GO) test -timeout 2h -run '^$$' -bench '$(BENCH)' -benchmem $(PKGS)
 
 .PHONY: runtime
