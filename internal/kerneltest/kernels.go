@@ -64,7 +64,7 @@ type Run struct {
 	Suites []Suite
 }
 
-// Name names the run: "6.1 v2".
+// Name names the run: "6.1 v2", "6.1 v2 probe".
 func (r Run) Name() string {
 	name := r.Kernel.Name + " " + string(r.Layout)
 	if r.Part != "" {
