@@ -20,14 +20,15 @@ import (
 // admit takes one request from the bucket, or says how long to wait for the next.
 func (s *Server) admit() (ok bool, wait time.Duration) {
 	now := time.Now()
-	r := s.bucket.ReserveN(now, 1)
-	wait = r.DelayFrom(now)
-	if wait == 0 {
+	// Not by a reservation that is then cancelled: of those made at the same time, all
+	// but the last give nothing back.
+	if s.bucket.AllowN(now, 1) {
 		return true, 0
 	}
-	r.CancelAt(now)
 	s.metrics.rejected.WithLabelValues(limitRequests).Inc()
-	return false, wait
+	missing := 1 - s.bucket.TokensAt(now)
+	wait = time.Duration(missing / s.limits.RequestsPerSecond * float64(time.Second))
+	return false, max(wait, time.Millisecond) // another's token may have come meanwhile
 }
 
 func (s *Server) tooManyRequests() string {
@@ -65,7 +66,53 @@ func (s *Server) streamCall(srv any, stream grpc.ServerStream, info *grpc.Stream
 	if err := s.admitCall(info.FullMethod); err != nil {
 		return err
 	}
-	return handle(srv, stream)
+	return handle(srv, receiving{stream, s})
+}
+
+// receiving is a stream whose requests that are too large are counted.
+type receiving struct {
+	grpc.ServerStream
+	server *Server
+}
+
+func (r receiving) RecvMsg(m any) error {
+	return r.server.received(r.ServerStream.RecvMsg(m))
+}
+
+// received counts what the transport refused because it is too large, which is all
+// that it has this code for.
+func (s *Server) received(err error) error {
+	if status.Code(err) == codes.ResourceExhausted {
+		s.metrics.rejected.WithLabelValues(limitMessageSize).Inc()
+	}
+	return err
+}
+
+// registrar registers services such that the requests to their unary methods are
+// counted, too, when they can't be read: these don't get as far as an interceptor.
+type registrar struct {
+	*grpc.Server
+	server *Server
+}
+
+// RegisterService implements [grpc.ServiceRegistrar].
+func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	counted := *desc
+	counted.Methods = make([]grpc.MethodDesc, len(desc.Methods))
+	for i, m := range desc.Methods {
+		name, handle := "/"+desc.ServiceName+"/"+m.MethodName, m.Handler
+		m.Handler = func(srv any, ctx context.Context, read func(any) error, through grpc.UnaryServerInterceptor) (any, error) {
+			return handle(srv, ctx, func(req any) error {
+				err := r.server.received(read(req))
+				if err != nil {
+					err = r.server.ended(name, err, nil)
+				}
+				return err
+			}, through)
+		}
+		counted.Methods[i] = m
+	}
+	r.Server.RegisterService(&counted, impl)
 }
 
 // ended counts a call that has ended. One that panicked ends with an error, as

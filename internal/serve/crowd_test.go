@@ -74,6 +74,10 @@ func (c *client) take(item *line) error {
 			return errors.New("an event within a snapshot")
 		}
 		now.events = append(now.events, mark{item.Event.Sequence, item.Event.ID})
+	case item.Bookmark != nil:
+		if now.synced == 0 {
+			return errors.New("a bookmark within a snapshot")
+		}
 	}
 	return nil
 }
@@ -333,6 +337,8 @@ func (r *running) grpcItems(ctx context.Context, spec filter.Spec) (func() (*lin
 			out.Synced = &struct{}{}
 		case *hybridplegv1.WatchResponse_Expired:
 			out.Expired = &expiredLine{x.Expired.GetSince()}
+		case *hybridplegv1.WatchResponse_Bookmark:
+			out.Bookmark = &struct{}{}
 		}
 		return out, nil
 	}, nil

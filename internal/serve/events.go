@@ -83,6 +83,7 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request) {
 		// What ended it, the client sees: by the end of the stream it knows to resume.
 		_ = fo.run(ctx, out)
 	}
+	out.arm() // for the end of the stream, which is still to be written
 }
 
 // wantsSSE reports whether an Accept header names server-sent events.
@@ -103,7 +104,8 @@ type httpSink struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	sse     bool
-	// armed is when the deadline for writing was last put off, wrote the last write.
+	// armed is when the deadline for writing was last put off, zero while there is
+	// none; wrote is the last write.
 	armed, wrote time.Time
 }
 
@@ -196,9 +198,15 @@ func (h *httpSink) write(data []byte) error {
 	return err
 }
 
+// flush returns once everything is in the hands of the kernel, or of HTTP/2 and within
+// what the client has room for.
 func (h *httpSink) flush() error {
 	h.arm()
-	return h.control.Flush()
+	if err := h.control.Flush(); err != nil {
+		return err
+	}
+	h.disarm()
+	return nil
 }
 
 // arm puts off the deadline for writing, so that only a client that does not read is
@@ -210,4 +218,12 @@ func (h *httpSink) arm() {
 	}
 	h.armed = h.wrote
 	_ = h.control.SetWriteDeadline(h.wrote.Add(h.server.answerTimeout))
+}
+
+// disarm takes the deadline away while there is nothing to write. Under HTTP/1 one
+// that passes hurts only the writes after it; HTTP/2 resets the stream at once, and a
+// watch may be silent for long.
+func (h *httpSink) disarm() {
+	h.armed = time.Time{}
+	_ = h.control.SetWriteDeadline(time.Time{})
 }

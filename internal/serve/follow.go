@@ -85,6 +85,7 @@ func (f *follower) close() { f.leave() }
 // the word that there is none.
 func (f *follower) expired(ctx context.Context) (bool, error) {
 	if !f.lost.IsZero() {
+		f.countExpired(expiredToken)
 		return true, nil
 	}
 	item, err := f.watcher.Next(ctx)
@@ -92,7 +93,15 @@ func (f *follower) expired(ctx context.Context) (bool, error) {
 		return false, errEnding
 	}
 	f.first = &item
-	return item.Kind == merge.ItemExpired, err
+	if item.Kind == merge.ItemExpired {
+		f.countExpired(expiredToken)
+		return true, nil
+	}
+	return false, err
+}
+
+func (f *follower) countExpired(reason string) {
+	f.server.metrics.expired.WithLabelValues(reason).Inc()
 }
 
 func (f *follower) next(ctx context.Context) (merge.Item, error) {
@@ -107,12 +116,16 @@ func (f *follower) next(ctx context.Context) (merge.Item, error) {
 // run writes items until ctx ends, the sink fails or the stream ends, which is
 // errEnding.
 func (f *follower) run(ctx context.Context, out sink) error {
+	why := expiredToken // of an Expired that comes first
 	if !f.lost.IsZero() {
+		f.countExpired(why)
 		if err := out.expired(f.lost); err != nil {
 			return err
 		}
 	}
-	var told, passed merge.Token // the last token that was written, and that was reached
+	// The last token that was written, and that was reached. Both are zero within a
+	// snapshot, which is nothing to resume from.
+	var told, passed merge.Token
 	wait, cancel := f.wait(ctx)
 	defer func() { cancel() }()
 	for {
@@ -131,6 +144,11 @@ func (f *follower) run(ctx context.Context, out sink) error {
 			}
 			continue
 		}
+		if item.Kind == merge.ItemExpired {
+			f.countExpired(why)
+			told, passed = merge.Token{}, merge.Token{}
+		}
+		why = expiredSlow
 		wrote, err := f.write(item, out)
 		if err != nil {
 			return err

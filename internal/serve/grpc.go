@@ -69,7 +69,11 @@ func (s service) GetPod(_ context.Context, req *hybridplegv1.GetPodRequest) (*hy
 	if p == nil {
 		return nil, status.Errorf(codes.NotFound, "there is no pod with the UID %.100q on this node", req.GetUid())
 	}
-	return &hybridplegv1.GetPodResponse{Pod: wire.Pod(p), Token: snapshot.Token.String()}, nil
+	resp := &hybridplegv1.GetPodResponse{Pod: wire.Pod(p), Token: snapshot.Token.String()}
+	if err := s.server.checkSize(proto.Size(resp), "pod", p.Pod.UID); err != nil {
+		return nil, err
+	}
+	return resp, nil
 }
 
 func findPod(s *merge.Snapshot, uid string) *event.PodStatus {
@@ -122,27 +126,27 @@ func (g *grpcSink) event(e *event.Event) error {
 	if err != nil {
 		return err
 	}
-	return g.send(data, func() string { return "event " + e.ID })
+	return g.send(data, "event", e.ID)
 }
 
 func (g *grpcSink) pod(p *event.PodStatus) error {
 	return g.item(&hybridplegv1.WatchResponse{Item: &hybridplegv1.WatchResponse_Pod{Pod: wire.Pod(p)}},
-		func() string { return "pod " + p.Pod.UID })
+		"pod", p.Pod.UID)
 }
 
 func (g *grpcSink) synced(t merge.Token) error {
 	return g.item(&hybridplegv1.WatchResponse{Token: t.String(),
-		Item: &hybridplegv1.WatchResponse_Synced{Synced: &hybridplegv1.Synced{}}}, nil)
+		Item: &hybridplegv1.WatchResponse_Synced{Synced: &hybridplegv1.Synced{}}}, "synced", t.String())
 }
 
 func (g *grpcSink) expired(since merge.Token) error {
 	return g.item(&hybridplegv1.WatchResponse{
-		Item: &hybridplegv1.WatchResponse_Expired{Expired: &hybridplegv1.Expired{Since: since.String()}}}, nil)
+		Item: &hybridplegv1.WatchResponse_Expired{Expired: &hybridplegv1.Expired{Since: since.String()}}}, "expired", since.String())
 }
 
 func (g *grpcSink) bookmark(t merge.Token) error {
 	return g.item(&hybridplegv1.WatchResponse{Token: t.String(),
-		Item: &hybridplegv1.WatchResponse_Bookmark{Bookmark: &hybridplegv1.Bookmark{}}}, nil)
+		Item: &hybridplegv1.WatchResponse_Bookmark{Bookmark: &hybridplegv1.Bookmark{}}}, "bookmark", t.String())
 }
 
 // flush does nothing: the transport sends as soon as nothing more is to be sent.
@@ -151,24 +155,32 @@ func (g *grpcSink) flush() error { return nil }
 // beat does nothing: keepalive finds dead connections.
 func (g *grpcSink) beat() error { return nil }
 
-func (g *grpcSink) item(m *hybridplegv1.WatchResponse, what func() string) error {
+func (g *grpcSink) item(m *hybridplegv1.WatchResponse, kind, name string) error {
 	data, err := proto.Marshal(m)
 	if err != nil {
 		return err
 	}
-	return g.send(data, what)
+	return g.send(data, kind, name)
 }
 
-func (g *grpcSink) send(data []byte, what func() string) error {
-	if len(data) > g.server.limits.MessageSize {
-		g.server.metrics.rejected.WithLabelValues(limitMessageSize).Inc()
-		return status.Error(codes.ResourceExhausted, g.server.tooLarge(what(), len(data)))
+func (g *grpcSink) send(data []byte, kind, name string) error {
+	if err := g.server.checkSize(len(data), kind, name); err != nil {
+		return err
 	}
 	return g.stream.SendMsg(raw(data))
 }
 
-func (s *Server) tooLarge(what string, bytes int) string {
-	return fmt.Sprintf("%s takes %d bytes, --max-message-size allows %d: raise it, or have a filter leave this one out", what, bytes, s.limits.MessageSize)
+// checkSize refuses a message that is too large, which is that of a pod or an event.
+// gRPC would do so itself, but name neither that nor the flag, and after the call was
+// counted as a good one.
+func (s *Server) checkSize(bytes int, kind, name string) error {
+	if bytes <= s.limits.MessageSize {
+		return nil
+	}
+	s.metrics.rejected.WithLabelValues(limitMessageSize).Inc()
+	return status.Errorf(codes.ResourceExhausted,
+		"the message with %s %s takes %d bytes, --max-message-size allows %d: raise it, leave this one out by a filter, or ask over HTTP, which knows no such bound",
+		kind, name, bytes, s.limits.MessageSize)
 }
 
 // untilEnd returns a context that ends with the call's, or when watches are to end.

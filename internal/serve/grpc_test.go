@@ -250,12 +250,29 @@ func TestPagesByBytes(t *testing.T) {
 		_, err = stream.Recv()
 	}
 	wants(t, err, codes.ResourceExhausted, "event sandbox-p010/SandboxStarted takes")
-	if n := r.turnedAway(limitMessageSize); n != 2 {
+	_, err = api.GetPod(within(t), &hybridplegv1.GetPodRequest{Uid: "uid-p010"})
+	wants(t, err, codes.ResourceExhausted, "the message with pod uid-p010 takes")
+	wants(t, err, codes.ResourceExhausted, "--max-message-size allows 65536")
+	if n := r.turnedAway(limitMessageSize); n != 3 {
 		t.Errorf("%d were counted", n)
 	}
-	// A request that is too large, too.
+	// A request that is too large, too. gRPC refuses these itself.
 	_, err = api.GetPod(within(t), &hybridplegv1.GetPodRequest{Uid: strings.Repeat("x", 65<<10)})
 	wants(t, err, codes.ResourceExhausted, "larger than max")
+	stream, err = api.Watch(within(t), &hybridplegv1.WatchRequest{Since: strings.Repeat("x", 65<<10)})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	wants(t, err, codes.ResourceExhausted, "larger than max")
+	eventually(t, "the requests to be counted", func() bool { return r.turnedAway(limitMessageSize) == 5 })
+	for method, want := range map[string]int{"GetPod": 2, "Watch": 2, "ListPods": 1} {
+		eventually(t, method+" to be counted", func() bool {
+			return counted(t, r.metrics.requests, protocolGRPC, method, codes.ResourceExhausted.String()) == want
+		})
+	}
+	if n := counted(t, r.metrics.requests, protocolGRPC, "GetPod", codes.OK.String()); n != 0 {
+		t.Errorf("%d calls of GetPod were counted as good", n)
+	}
 }
 
 func TestGetPod(t *testing.T) {

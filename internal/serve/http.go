@@ -16,7 +16,7 @@ import (
 )
 
 // answerTimeout bounds the writing of an answer, and of a piece of a stream: a client
-// that takes longer is cut off.
+// that takes longer is cut off. See also [httpSink.arm].
 const answerTimeout = 30 * time.Second
 
 // pages are the HTTP forms of the API's methods.
@@ -68,7 +68,6 @@ func (s *Server) admitHTTP(next http.Handler) http.Handler {
 			refuse(rec, http.StatusTooManyRequests, s.tooManyRequests())
 			return
 		}
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
 		next.ServeHTTP(rec, r)
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hybrid-pleg/hybrid-pleg/internal/testutil"
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/event"
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/merge"
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/relist"
@@ -222,12 +223,9 @@ func TestServerSentEvents(t *testing.T) {
 	}
 }
 
-// TestCurl has curl on both forms, where there is one.
+// TestCurl has curl on both forms.
 func TestCurl(t *testing.T) {
-	curl, err := exec.LookPath("curl")
-	if err != nil {
-		t.Skip("there is no curl here")
-	}
+	curl := testutil.Curl(t)
 	b := newBackend(t, merge.Options{Epoch: "e"})
 	b.pods(1)
 	r := start(t, b, Options{}, nil)

@@ -2,8 +2,6 @@ package serve
 
 import (
 	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -130,80 +128,6 @@ func TestMaxConnections(t *testing.T) {
 	if n := r.turnedAway(limitConnections); n != 1 {
 		t.Errorf("%d were counted", n)
 	}
-}
-
-// descriptors is how many are open, 0 where that can't be told.
-func descriptors() int {
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return 0
-	}
-	return len(entries)
-}
-
-// TestAbuse has clients that send what is no request, or half of one, or nothing, and
-// then one that asks properly.
-func TestAbuse(t *testing.T) {
-	b := newBackend(t, merge.Options{})
-	r := start(t, b, Options{}, func(s *Server) { s.helloTimeout = 50 * time.Millisecond })
-	const hello = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-	texts := []string{
-		"", "P", "PR", "PRI", "PRI ", "PRI * HTTP/2.0\r\n\r\nSX\r\n\r\n", hello,
-		hello + "\xff\xff\xff\xff\xff\xff\xff\xff\xff",
-		hello + "\x00\x00\x00\x04\x00\x00\x00\x00\x00" + "\x00\x00\x05\x01\x05\x00\x00\x00\x01\x82\x84\x86\x44\x01", // half a request
-		"GET", "GET /v1/pods", "GET /v1/pods HTTP/1.1\r\nHost: x\r\nX-Half", "\x00\x01\x02\x03", "\x16\x03\x01\x02\x00\x01", // TLS
-		"GET /v1/events?" + strings.Repeat("x", 100<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n",
-		"POST /v1/pods HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\nabc",
-		"GET /v1/pods HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n",
-		"GET /v1/pods/%ff%00 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-		"GET /v1/pods HTTP/9.9\r\n\r\n", strings.Repeat("\r\n", 1000),
-	}
-	before := descriptors()
-	var conns []net.Conn
-	for range 3 {
-		for _, text := range texts {
-			conn, err := net.Dial("unix", r.path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, _ = conn.Write([]byte(text)) // it may be cut off at once
-			conns = append(conns, conn)
-		}
-	}
-	// Those that would keep a place without a word of use lose it. A connection of
-	// gRPC that has said hello properly may idle.
-	eventually(t, "the connections to be cut off", func() bool { return r.connections.count() <= 3*3 })
-	for _, conn := range conns {
-		conn.Close()
-	}
-	eventually(t, "all to be gone", func() bool { return r.connections.count() == 0 })
-	eventually(t, "the descriptors to be as many as before", func() bool { return descriptors() <= before })
-	if code, body := get(t, r.http(), "/v1/pods"); code != 200 {
-		t.Errorf("afterwards: %d %s", code, body)
-	}
-	if _, err := r.dial().ListPods(within(t), &hybridplegv1.ListPodsRequest{}); err != nil {
-		t.Errorf("afterwards: %v", err)
-	}
-}
-
-// TestHugeFilters has filters at and beyond their bounds.
-func TestHugeFilters(t *testing.T) {
-	b := newBackend(t, merge.Options{})
-	b.pods(1)
-	api := start(t, b, Options{}, nil).dial()
-	names := make([]string, 1000)
-	for i := range names {
-		names[i] = fmt.Sprintf("%0253d", i)
-	}
-	f := &hybridplegv1.Filter{Namespaces: names, PodNames: names, PodUids: names, LabelSelector: strings.Repeat("a,", 2000) + "a"}
-	if resp, err := api.ListPods(within(t), &hybridplegv1.ListPodsRequest{Filter: f}); err != nil || len(resp.GetPods()) != 0 {
-		t.Errorf("at the bounds: %v, %v", resp, err)
-	}
-	f.LabelSelector = strings.Repeat("a,", 1<<20)
-	_, err := api.ListPods(within(t), &hybridplegv1.ListPodsRequest{Filter: f})
-	wants(t, err, codes.ResourceExhausted, "larger than max")
-	_, err = api.ListPods(within(t), &hybridplegv1.ListPodsRequest{Filter: &hybridplegv1.Filter{LabelSelector: strings.Repeat("(", 4000)}})
-	wants(t, err, codes.InvalidArgument, "label selector")
 }
 
 func TestMetricsRegistered(t *testing.T) {

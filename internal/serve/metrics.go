@@ -17,6 +17,12 @@ const (
 	limitConnections = "connections"
 )
 
+// Why a watch expires, as a label.
+const (
+	expiredSlow  = "slow"  // the client does not read as fast as things happen
+	expiredToken = "token" // it came with one that is too old or not known
+)
+
 // The protocols, as a label.
 const (
 	protocolGRPC = "grpc"
@@ -28,6 +34,7 @@ type metrics struct {
 	connections prometheus.Gauge
 	requests    *prometheus.CounterVec
 	rejected    *prometheus.CounterVec
+	expired     *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -41,6 +48,9 @@ func newMetrics() *metrics {
 			Name: "requests_total", Help: "Requests that have ended, watches included."}, []string{"protocol", "method", "code"}),
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem,
 			Name: "rejected_total", Help: "What was turned away because of a limit."}, []string{"limit"}),
+		expired: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem,
+			Name: "expired_total", Help: "How often a client was told that events are lost to it, as it was too slow or came with a token that is too old or not known."},
+			[]string{"reason"}),
 	}
 	// What may be asked for with rate() or an alert is there from the start.
 	for _, form := range []string{formGRPC, formNDJSON, formSSE} {
@@ -48,6 +58,9 @@ func newMetrics() *metrics {
 	}
 	for _, limit := range []string{limitWatchers, limitRequests, limitMessageSize, limitConnections} {
 		m.rejected.WithLabelValues(limit)
+	}
+	for _, reason := range []string{expiredSlow, expiredToken} {
+		m.expired.WithLabelValues(reason)
 	}
 	return m
 }
@@ -67,5 +80,5 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (m *metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.watchers, m.connections, m.requests, m.rejected}
+	return []prometheus.Collector{m.watchers, m.connections, m.requests, m.rejected, m.expired}
 }

@@ -62,7 +62,8 @@ type Limits struct {
 	// connection. What does not fit waits in the journal, and when that has gone on
 	// without it, the watcher gets Expired.
 	WatcherBuffer int
-	// MessageSize bounds a gRPC message, both ways, in bytes.
+	// MessageSize bounds a gRPC message to a client, in bytes. One from a client is
+	// bounded by it too, and by 1 MiB besides.
 	MessageSize int
 	// RequestsPerSecond bounds the requests and new watches of all clients together;
 	// up to a second's worth may come at once.

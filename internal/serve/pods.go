@@ -43,8 +43,8 @@ func (s service) ListPods(_ context.Context, req *hybridplegv1.ListPodsRequest) 
 	}
 	snapshot := s.server.backend.Snapshot()
 	resp := &hybridplegv1.ListPodsResponse{Token: snapshot.Token.String()}
-	// What the rest of the message takes is left free.
-	room := s.server.limits.MessageSize - maxPageToken - 256
+	const rest = maxPageToken + 256 // what is left free for the rest of the message
+	room := s.server.limits.MessageSize - rest
 	var last *event.Pod
 	for i := range snapshot.Pods {
 		p := &snapshot.Pods[i]
@@ -54,9 +54,10 @@ func (s service) ListPods(_ context.Context, req *hybridplegv1.ListPodsRequest) 
 		m := wire.Pod(p)
 		const overhead = 8 // a field's number and length
 		size := proto.Size(m) + overhead
-		if last == nil && size > room {
-			s.server.metrics.rejected.WithLabelValues(limitMessageSize).Inc()
-			return nil, status.Error(codes.ResourceExhausted, s.server.tooLarge("pod "+p.Pod.UID, size))
+		if last == nil {
+			if err := s.server.checkSize(size+rest, "pod", p.Pod.UID); err != nil {
+				return nil, err
+			}
 		}
 		if len(resp.Pods) == most || size > room {
 			resp.NextPageToken = pageToken(last)

@@ -120,11 +120,11 @@ func (b *backend) pods(n int) {
 	}
 }
 
-// running is a server on a socket of its own.
+// running is a server.
 type running struct {
 	*Server
 	t     testing.TB
-	path  string
+	path  string // of its socket, where start made it
 	stop  context.CancelFunc
 	ended chan error
 }
@@ -143,8 +143,22 @@ func shortDir(t testing.TB) string {
 	return dir
 }
 
-// start serves b until the test ends; set changes the server before.
+// start serves b on a socket of its own until the test ends; set changes the server
+// before.
 func start(t testing.TB, b *backend, opts Options, set func(*Server)) *running {
+	t.Helper()
+	path := filepath.Join(shortDir(t), "s")
+	l, err := ListenSocket(context.Background(), path, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := serveOn(t, b, opts, set, Listeners{Local: l})
+	r.path = path
+	return r
+}
+
+// serveOn is start with listeners that are there.
+func serveOn(t testing.TB, b *backend, opts Options, set func(*Server), ls Listeners) *running {
 	t.Helper()
 	opts.Backend = b
 	if opts.Registerer == nil {
@@ -160,14 +174,10 @@ func start(t testing.TB, b *backend, opts Options, set func(*Server)) *running {
 	if set != nil {
 		set(s)
 	}
-	r := &running{Server: s, t: t, path: filepath.Join(shortDir(t), "s"), ended: make(chan error, 1)}
+	r := &running{Server: s, t: t, ended: make(chan error, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
-	l, err := ListenSocket(ctx, r.path, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { r.ended <- s.Run(ctx, Listeners{Local: l}) }()
+	go func() { r.ended <- s.Run(ctx, ls) }()
 	t.Cleanup(r.end)
 	return r
 }
@@ -245,9 +255,15 @@ func eventually(t testing.TB, what string, ok func() bool) {
 // turnedAway is how often a limit turned somebody away.
 func (r *running) turnedAway(limit string) int {
 	r.t.Helper()
+	return counted(r.t, r.metrics.rejected, limit)
+}
+
+// counted is what a counter with these labels stands at.
+func counted(t testing.TB, c *prometheus.CounterVec, labels ...string) int {
+	t.Helper()
 	var m dto.Metric
-	if err := r.metrics.rejected.WithLabelValues(limit).Write(&m); err != nil {
-		r.t.Fatal(err)
+	if err := c.WithLabelValues(labels...).Write(&m); err != nil {
+		t.Fatal(err)
 	}
 	return int(m.GetCounter().GetValue())
 }

@@ -119,8 +119,9 @@ func (s *Server) newGRPC() *grpc.Server {
 		}),
 		grpc.WaitForHandlers(true),
 	)
-	hybridplegv1.RegisterPodLifecycleServiceServer(srv, service{server: s})
-	healthpb.RegisterHealthServer(srv, s.health)
+	counted := registrar{srv, s}
+	hybridplegv1.RegisterPodLifecycleServiceServer(counted, service{server: s})
+	healthpb.RegisterHealthServer(counted, s.health)
 	reflection.Register(srv)
 	return srv
 }
@@ -185,9 +186,13 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 		Handler:           h,
 		ReadHeaderTimeout: s.helloTimeout,
 		ReadTimeout:       2 * s.helloTimeout,
+		WriteTimeout:      s.answerTimeout,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		// A stream that is to be reset for its deadline is not, as long as the
+		// connection takes no bytes: then the connection must go.
+		HTTP2:    &http.HTTP2Config{WriteByteTimeout: s.answerTimeout},
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 }
 

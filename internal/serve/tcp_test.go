@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -22,7 +21,6 @@ import (
 	"time"
 
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/merge"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // authority signs certificates.
@@ -138,29 +136,17 @@ func startTCP(t *testing.T, files TLSFiles, log *slog.Logger) string {
 	t.Helper()
 	b := newBackend(t, merge.Options{Epoch: "e"})
 	b.pods(1)
-	s, err := New(Options{Backend: b, Registerer: prometheus.NewRegistry(), Log: log})
+	l, err := ListenHTTP(t.Context(), "127.0.0.1:0", files, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := ListenHTTP(t.Context(), "127.0.0.1:0", files, s.log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx, Listeners{HTTP: l}) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("the server ended: %v", err)
-		}
-	})
+	serveOn(t, b, Options{Log: log}, nil, Listeners{HTTP: l})
 	return l.Addr().String()
 }
 
-// ask asks for /v1/info on a new connection. A client without certificate is one
-// that trusts the server and has none of its own.
-func ask(t *testing.T, addr string, server *authority, cert, key []byte) error {
+// clientConfig is that of a client that trusts the server and shows a certificate,
+// where it has one.
+func clientConfig(t testing.TB, server *authority, cert, key []byte) *tls.Config {
 	t.Helper()
 	config := &tls.Config{RootCAs: x509.NewCertPool()}
 	config.RootCAs.AddCert(server.cert)
@@ -171,9 +157,16 @@ func ask(t *testing.T, addr string, server *authority, cert, key []byte) error {
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
+	return config
+}
+
+// ask asks for /v1/info on a new connection.
+func ask(t *testing.T, url string, server *authority, cert, key []byte) error {
+	t.Helper()
+	config := clientConfig(t, server, cert, key)
 	tr := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, ForceAttemptHTTP2: true}
 	defer tr.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: tr, Timeout: patience}).Get("https://" + addr + "/v1/info")
+	resp, err := (&http.Client{Transport: tr, Timeout: patience}).Get(url + "/v1/info")
 	if err != nil {
 		return err
 	}
@@ -212,13 +205,13 @@ func TestOnlyCertificatesConnect(t *testing.T) {
 	wrong, wrongKey := clients.sign("agent", x509.ExtKeyUsageServerAuth)
 	refused := func(what string, cert, key []byte) {
 		t.Helper()
-		if err := ask(t, addr, server, cert, key); err == nil {
+		if err := ask(t, "https://"+addr, server, cert, key); err == nil {
 			t.Errorf("%s connects", what)
 		}
 	}
 	taken := func(what string, cert, key []byte) {
 		t.Helper()
-		if err := ask(t, addr, server, cert, key); err != nil {
+		if err := ask(t, "https://"+addr, server, cert, key); err != nil {
 			t.Errorf("%s can't connect: %v", what, err)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // RequireEnv names the features that a test run must have, separated by commas:
-// ebpf, cgroup, containerd, browser. A test that lacks one of them fails instead of being
-// skipped, so that CI can't turn green by skipping.
+// ebpf, cgroup, containerd, browser, curl. A test that lacks one of them fails instead of
+// being skipped, so that CI can't turn green by skipping.
 const RequireEnv = "HYBRID_PLEG_TEST_REQUIRE"
 
 // Need goes on when err is nil. Otherwise the test lacks feature: it is skipped

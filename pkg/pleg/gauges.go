@@ -21,7 +21,7 @@ func newGauges() gauges {
 		sourceUp:     desc("trigger_source_up", "Whether a trigger source works.", "source"),
 		sourceDown:   desc("trigger_source_down_info", "Why a trigger source does not work: starting, unsupported, failed.", "source", "reason"),
 		watchers:     desc("watchers", "Open watchers."),
-		expired:      desc("watcher_expired_total", "How often a watcher fell behind the journal and was told so."),
+		expired:      desc("watcher_expired_total", "How often a watcher was told that events are lost to it, as it fell behind the journal or its token was too old or not known."),
 		journalBytes: desc("journal_bytes", "Memory that the journal takes, about."),
 		suppressed:   desc("changes_suppressed_total", "Changes not told because the law of the merge stage forbids it.", "reason"),
 		pods:         desc("running_pods", "Pods with a running sandbox."),
