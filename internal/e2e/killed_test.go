@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -21,11 +23,12 @@ import (
 	"github.com/hybrid-pleg/hybrid-pleg/internal/testruntime/runtimetest"
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/client"
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/event"
+	"github.com/hybrid-pleg/hybrid-pleg/pkg/merge"
 )
 
 const (
 	daemonKills  = 50
-	runtimeKills = 20
+	runtimeKills = 50
 )
 
 // TestDaemonKilled kills the daemon at random points while containers come and go. A
@@ -35,6 +38,7 @@ func TestDaemonKilled(t *testing.T) {
 	f := newFollowed(t, rt)
 	c := startChurn(t, rt, f.follower)
 	for i := range daemonKills {
+		kept := f.state(t)
 		d := f.startDaemon(t)
 		if i%4 == 0 {
 			// Wherever it is by then: loading the probe, listing for the first time.
@@ -44,6 +48,9 @@ func TestDaemonKilled(t *testing.T) {
 		}
 		_ = d.Process.Kill()
 		_ = d.Wait()
+		if i%4 == 2 {
+			f.setState(t, kept) // as if it had not written anything yet
+		}
 	}
 	f.startDaemon(t)
 	f.conclude(t, rt, c)
@@ -74,8 +81,10 @@ func moment(d time.Duration) { <-time.After(d) }
 // it.
 type followed struct {
 	program, dir, endpoint string
+	client                 *client.Client
 	follower               *daemontest.Follower
 	agent                  *daemontest.Follower // restarted itself every now and then
+	outputs                []string             // files with what each daemon wrote
 }
 
 func newFollowed(t *testing.T, rt *testruntime.Runtime) *followed {
@@ -94,6 +103,7 @@ func newFollowed(t *testing.T, rt *testruntime.Runtime) *followed {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	f.client = c
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var followers sync.WaitGroup
 	followers.Go(func() { f.follower.Follow(ctx, t, c, 0) })
@@ -106,9 +116,15 @@ func newFollowed(t *testing.T, rt *testruntime.Runtime) *followed {
 func (f *followed) startDaemon(t *testing.T) *exec.Cmd {
 	t.Helper()
 	log := &strings.Builder{}
-	d := exec.Command(f.program, "run", "--runtime-endpoint", f.endpoint, "--http", "", "--output", "none",
+	output, err := os.Create(filepath.Join(f.dir, fmt.Sprint("output", len(f.outputs))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer output.Close()
+	f.outputs = append(f.outputs, output.Name())
+	d := exec.Command(f.program, "run", "--runtime-endpoint", f.endpoint, "--http", "", "--output", "ndjson",
 		"--listen", "unix://"+filepath.Join(f.dir, "s"), "--state-dir", filepath.Join(f.dir, "state"))
-	d.Stderr = log
+	d.Stdout, d.Stderr = output, log
 	if err := d.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +140,26 @@ func (f *followed) startDaemon(t *testing.T) *exec.Cmd {
 	return d
 }
 
+// state returns what is in the daemon's state directory, while none runs; nil where
+// nothing is.
+func (f *followed) state(t *testing.T) []byte {
+	t.Helper()
+	data, err := os.ReadFile(f.stateFile())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func (f *followed) setState(t *testing.T, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(f.stateFile(), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *followed) stateFile() string { return filepath.Join(f.dir, "state", "state.db") }
+
 func (f *followed) moreEvents(t *testing.T, n int) {
 	t.Helper()
 	want := f.follower.Events() + n
@@ -133,6 +169,72 @@ func (f *followed) moreEvents(t *testing.T, n int) {
 		}
 		return nil
 	})
+}
+
+// written returns what the daemons wrote, each up to where it was killed.
+func (f *followed) written(t *testing.T) []event.Event {
+	t.Helper()
+	var events []event.Event
+	for _, path := range f.outputs {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(data) {
+			if !bytes.HasSuffix(line, []byte("\n")) {
+				break // it was killed while it wrote
+			}
+			var e event.Event
+			if err := json.Unmarshal(line, &e); err != nil {
+				t.Fatalf("%s: %v: %s", path, err, line)
+			}
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// journal returns what the daemon that runs has in its journal, which is what was kept
+// of all before it, too.
+func (f *followed) journal(t *testing.T) []event.Event {
+	t.Helper()
+	info, err := f.client.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	oldest, err := merge.ParseToken(info.OldestToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []event.Event
+	for u, err := range f.client.Events(t.Context(), client.WatchOptions{Since: oldest}) {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case u.Kind == client.KindSynced:
+			return events
+		case u.Kind == client.KindEvent:
+			events = append(events, *u.Event)
+		}
+	}
+	panic("not reached: a stream ends with an error")
+}
+
+// wantComplete wants the stream that lasts to have been told all that daemons told: what
+// a daemon wrote itself, as far as the stream came with it, and what the journal still
+// has, of daemons that it never reached as well.
+func (f *followed) wantComplete(t *testing.T) {
+	t.Helper()
+	written, journal := f.written(t), f.journal(t)
+	reached := slices.DeleteFunc(slices.Clone(written), func(e event.Event) bool { return e.Sequence > f.follower.Passed(e.Epoch) })
+	if err := f.follower.Lacks(reached); err != nil {
+		t.Errorf("of %d events that daemons wrote, the stream that lasts lacks:\n%v", len(reached), err)
+	}
+	waitFor(t, "the stream that lasts to know all of the journal", func() error { return f.follower.Lacks(journal) })
+	t.Logf("daemons wrote %d events, the stream that lasts reached %d of these, and the %d in the journal", len(written), len(reached), len(journal))
+	if len(reached) < 200 {
+		t.Error("these were too few to judge by")
+	}
 }
 
 // conclude ends the churn and judges what was told.
@@ -145,6 +247,7 @@ func (f *followed) conclude(t *testing.T, rt *testruntime.Runtime, c *churn) {
 			t.Errorf("%s: %v", name, problem)
 		}
 	}
+	f.wantComplete(t)
 	if n := f.follower.Resets(); n != 1 {
 		t.Errorf("the stream that lasts was reset %d times", n)
 	}
@@ -155,7 +258,7 @@ func (f *followed) conclude(t *testing.T, rt *testruntime.Runtime, c *churn) {
 		if m.kept {
 			kept++
 		} else if len(told) == 0 {
-			continue // it came and went while nobody looked
+			continue // it came and went while nobody looked; see wantComplete
 		}
 		if !slices.Equal(told, whole) {
 			t.Errorf("of %s (kept until its end was told: %v), %v was told", m.id, m.kept, told)

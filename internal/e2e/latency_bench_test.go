@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -31,30 +30,28 @@ var transitions = flag.Int("transitions", 100, "containers started and ended by 
 // early relists a transition takes. Arms run one after another, on the same
 // runtime, so that none slows another down.
 //
-// When the state turned is taken from containerd's event stream, whose events carry
-// the time at which they were made, by the clock of this host. They are made right
-// after the state has turned; by how much is measured first, by asking for the
-// state every millisecond, and added. Asking all the time would find
-// out for each container, but takes the processors away from what is measured.
+// When the state turned is taken from containerd's checkpoints, see [checkpoints]. To
+// ask for the state all the time would take the processors away from what is measured,
+// and would not find out: containerd holds back the answers while it writes a
+// checkpoint.
 //
 // The arm "none" relists every second, as the kubelet does.
 func BenchmarkLatency(b *testing.B) {
 	rt := runtimetest.Start(b, testruntime.Options{})
-	obs := observe(b, rt)
+	shown := watchCheckpoints(b, rt)
 	for _, background := range []int{10, 200} {
-		b.Run(fmt.Sprintf("containers=%d", background), func(b *testing.B) { benchmarkLatency(b, rt, obs, background) })
+		b.Run(fmt.Sprintf("containers=%d", background), func(b *testing.B) { benchmarkLatency(b, rt, shown, background) })
 	}
 }
 
-func benchmarkLatency(b *testing.B, rt *testruntime.Runtime, obs *observer, background int) {
+func benchmarkLatency(b *testing.B, rt *testruntime.Runtime, shown *checkpoints, background int) {
 	defer startBackground(b, rt, background)()
-	startLate, exitLate := calibrate(b, rt, obs)
 	table := &strings.Builder{}
 	w := tabwriter.NewWriter(table, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "triggers\texit p50\tp90\tp99\tstart p50\tp90\tp99\tearly relists/transition\t")
 	for _, name := range []string{"none", "cgroup", "ebpf", "cri", "all"} {
 		b.Run("triggers="+name, func(b *testing.B) {
-			m := measure(b, rt, obs, name, startLate, exitLate)
+			m := measure(b, rt, shown, name)
 			fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t\n", name, m.exit, m.start, m.relists)
 			b.ReportMetric(m.exit.at(.5), "exit-p50-ms")
 			b.ReportMetric(m.exit.at(.99), "exit-p99-ms")
@@ -65,11 +62,12 @@ func benchmarkLatency(b *testing.B, rt *testruntime.Runtime, obs *observer, back
 		})
 	}
 	_ = w.Flush()
+	startLate, exitLate := eventsLate(b, rt, shown)
 	// Not b.Log: what a benchmark with sub-benchmarks logs is not shown.
 	fmt.Printf("\n%d containers in the background; milliseconds after the runtime shows the state\n%s"+
-		"The runtime makes its own events %.2f ms (exit) and %.2f ms (start) after the state (median, added above).\n"+
-		"One CRI call takes %.2f ms here when nothing else happens (median).\n\n",
-		background, table, exitLate.at(.5), startLate.at(.5), idleCall(b, rt).at(.5))
+		"The runtime makes its own events %.2f ms (exit) and %.2f ms (start) after the state, and\n"+
+		"one CRI call takes %.2f ms after another, or %.2f ms when nothing else happens (medians).\n\n",
+		background, table, exitLate.at(.5), startLate.at(.5), callTime(b, rt, 0).at(.5), callTime(b, rt, 20*time.Millisecond).at(.5))
 }
 
 // startBackground makes containers that do nothing while others are measured.
@@ -112,7 +110,7 @@ type measurement struct {
 	relists     float64
 }
 
-func measure(b *testing.B, rt *testruntime.Runtime, obs *observer, name string, startLate, exitLate sample) measurement {
+func measure(b *testing.B, rt *testruntime.Runtime, shown *checkpoints, name string) measurement {
 	opts := pleg.Options{Triggers: triggerChoices()[name], Log: slog.New(slog.DiscardHandler)}
 	if name == "none" {
 		opts.RelistPeriod = time.Second
@@ -135,13 +133,15 @@ func measure(b *testing.B, rt *testruntime.Runtime, obs *observer, name string, 
 			before, told = a.counts(b), len(a.told())
 		}
 		c := create(b, p, i, time.Duration(50+random.IntN(150))*time.Millisecond)
+		shown.of(b, c.ID)
 		if err := c.Start(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 		a.await(b, "end of "+c.ID, func(events []event.Event) bool { return find(events, c.ID, event.ContainerDied) >= 0 })
 		if i >= warmUp {
-			m.start = append(m.start, a.gotAt(c.ID, event.ContainerStarted).Sub(obs.at(b, c.ID, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT))+startLate.median())
-			m.exit = append(m.exit, a.gotAt(c.ID, event.ContainerDied).Sub(obs.at(b, c.ID, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT))+exitLate.median())
+			start, exit := shown.await(b, c.ID)
+			m.start = append(m.start, a.gotAt(c.ID, event.ContainerStarted).Sub(start))
+			m.exit = append(m.exit, a.gotAt(c.ID, event.ContainerDied).Sub(exit))
 		}
 		if err := c.Remove(b.Context()); err != nil {
 			b.Fatal(err)
@@ -168,28 +168,29 @@ func create(b *testing.B, p *testruntime.Pod, attempt int, life time.Duration) *
 	return c
 }
 
-// calibrate measures how long after the state has turned the runtime makes its
-// event.
-func calibrate(b *testing.B, rt *testruntime.Runtime, obs *observer) (start, exit sample) {
+// eventsLate measures how long after the state has turned the runtime makes its own
+// event, as the time stamp in it says.
+func eventsLate(b *testing.B, rt *testruntime.Runtime, shown *checkpoints) (start, exit sample) {
+	obs, stop := observe(rt)
+	defer stop()
 	p, err := rt.RunPod(b.Context(), testruntime.PodSpec{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	for i := range 30 {
 		c := create(b, p, i, 100*time.Millisecond)
-		var group errgroup.Group
-		var started, ended time.Time
-		group.Go(func() (err error) {
-			if started, err = watchState(b.Context(), rt, c.ID, runtimeapi.ContainerState_CONTAINER_RUNNING); err == nil {
-				ended, err = watchState(b.Context(), rt, c.ID, runtimeapi.ContainerState_CONTAINER_EXITED)
-			}
-			return err
-		})
-		if err := errors.Join(c.Start(b.Context()), group.Wait()); err != nil {
+		shown.of(b, c.ID)
+		if err := c.Start(b.Context()); err != nil {
 			b.Fatal(err)
 		}
-		start = append(start, obs.at(b, c.ID, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT).Sub(started))
+		began, ended := shown.await(b, c.ID)
+		start = append(start, obs.at(b, c.ID, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT).Sub(began))
 		exit = append(exit, obs.at(b, c.ID, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT).Sub(ended))
+		// An event has the status of each container of its pod in it: who leaves them
+		// there measures how long that takes.
+		if err := c.Remove(b.Context()); err != nil {
+			b.Fatal(err)
+		}
 	}
 	if err := p.Remove(b.Context()); err != nil {
 		b.Fatal(err)
@@ -197,13 +198,13 @@ func calibrate(b *testing.B, rt *testruntime.Runtime, obs *observer) (start, exi
 	return start, exit
 }
 
-// idleCall measures what no generator can do without: a call of the runtime that
-// comes after a pause, as most do.
-func idleCall(b *testing.B, rt *testruntime.Runtime) (took sample) {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
+// callTime measures what no generator can do without, a call of the runtime: after
+// pauses, as most come, or without.
+func callTime(b *testing.B, rt *testruntime.Runtime, pause time.Duration) (took sample) {
 	for range 100 {
-		<-tick.C
+		if pause > 0 {
+			<-time.After(pause)
+		}
 		began := time.Now()
 		if _, err := rt.Client().ListContainers(b.Context(), &runtimeapi.ContainerFilter{Id: "none"}); err != nil {
 			b.Fatal(err)
@@ -213,28 +214,6 @@ func idleCall(b *testing.B, rt *testruntime.Runtime) (took sample) {
 	return took
 }
 
-// watchState asks for a container's state until it shows want, and says when that
-// was: between the last answer without it and the first with it.
-func watchState(ctx context.Context, rt *testruntime.Runtime, id string, want runtimeapi.ContainerState) (time.Time, error) {
-	// The pause leaves the processors to those who turn the state. The error it
-	// makes goes both ways.
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	last := time.Now()
-	for {
-		got, err := rt.Client().ListContainers(ctx, &runtimeapi.ContainerFilter{Id: id})
-		if err != nil {
-			return last, err
-		}
-		now := time.Now()
-		if len(got) == 1 && got[0].State >= want {
-			return last.Add(now.Sub(last) / 2), nil
-		}
-		last = now
-		<-tick.C
-	}
-}
-
 // observer follows the runtime's event stream, apart from any generator.
 type observer struct {
 	mu   sync.Mutex
@@ -242,8 +221,8 @@ type observer struct {
 	more chan struct{}
 }
 
-func observe(b *testing.B, rt *testruntime.Runtime) *observer {
-	o := &observer{made: make(map[string]time.Time), more: make(chan struct{})}
+func observe(rt *testruntime.Runtime) (o *observer, stop func()) {
+	o = &observer{made: make(map[string]time.Time), more: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	events := make(chan *runtimeapi.ContainerEventResponse, 1024)
 	var wg sync.WaitGroup
@@ -260,8 +239,7 @@ func observe(b *testing.B, rt *testruntime.Runtime) *observer {
 			o.mu.Unlock()
 		}
 	})
-	b.Cleanup(func() { cancel(); wg.Wait() })
-	return o
+	return o, func() { cancel(); wg.Wait() }
 }
 
 // at is when the runtime made an event, which is waited for.
@@ -295,8 +273,6 @@ func (s sample) at(q float64) float64 {
 	slices.Sort(sorted)
 	return float64(sorted[int(q*float64(len(sorted)-1))]) / float64(time.Millisecond)
 }
-
-func (s sample) median() time.Duration { return time.Duration(s.at(.5) * float64(time.Millisecond)) }
 
 func (s sample) String() string {
 	return fmt.Sprintf("%.2f\t%.2f\t%.2f", s.at(.5), s.at(.9), s.at(.99))
