@@ -33,11 +33,15 @@ const (
 	// shareBacked is aimed at where a later signal usually says it better: then a
 	// look of one's own is only for when that signal fails to come.
 	shareBacked = 0.95
-	// followedMost is the share of cases with a later signal from which a lag counts
-	// as backed, followStep how fast the share follows: after three cases without
-	// it is backed no more.
-	followedMost = 0.75
-	followStep   = 0.125
+	// followedMost is the share of cases in which a later signal came before a look of
+	// one's own was any good, from which on a lag counts as backed; below followedLeast
+	// it does no more. followStep is how fast the share follows.
+	followedMost  = 0.85
+	followedLeast = 0.7
+	followStep    = 0.125
+	// trialEvery: of so many signals whose lag is backed one is looked after as if it
+	// were not, to see whether that is still so.
+	trialEvery = 8
 )
 
 // lagKey tells apart what has a lag of its own.
@@ -67,6 +71,8 @@ type lag struct {
 	// a first look in vain to the second.
 	first, far, gap time.Duration
 	followed        float64
+	backed          bool
+	heard           int
 }
 
 func newLag(key lagKey) *lag {
@@ -74,25 +80,31 @@ func newLag(key lagKey) *lag {
 	return &lag{first: d, far: 2 * d, gap: max(d/4, gapLeast)}
 }
 
-func (l *lag) backed() bool { return l.followed >= followedMost }
-
-// delay is how long after the signal to look.
-func (l *lag) delay() time.Duration {
-	if l.backed() {
-		return max(l.first, l.far)
+// next is how long after a signal that has just come to look, and whether that is to
+// find out if looking by itself is any good.
+func (l *lag) next() (delay time.Duration, alone bool) {
+	l.heard++
+	if l.backed && l.heard%trialEvery != 0 {
+		return max(l.first, l.far), false
 	}
-	return l.first
+	return l.first, true
 }
 
 // observe learns from a signal whose announcement a look begun at found has shown
 // to have come true. next is when the next signal for the same came; zero: none
 // did.
 func (l *lag) observe(h heard, next, found time.Time) {
-	backed := l.backed()
-	if next.IsZero() {
+	switch {
+	case next.IsZero():
 		l.followed -= l.followed * followStep
-	} else {
+	case h.alone:
 		l.followed += (1 - l.followed) * followStep
+	}
+	switch {
+	case l.followed >= followedMost:
+		l.backed = true
+	case l.followed < followedLeast:
+		l.backed = false
 	}
 	led := !next.IsZero() && !next.After(found)
 	var missed time.Duration
@@ -102,7 +114,7 @@ func (l *lag) observe(h heard, next, found time.Time) {
 	took := found.Sub(h.at)
 	learn(&l.first, shareFirst, missed, took, led)
 	learn(&l.far, shareBacked, missed, took, led)
-	if !led && !backed && h.early > 0 {
+	if !led && h.alone && h.early > 0 {
 		move(&l.gap, h.early == 1, shareSecond)
 		l.gap = max(l.gap, gapLeast)
 	}

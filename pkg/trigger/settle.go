@@ -106,6 +106,8 @@ type heard struct {
 	// them was begun.
 	early  int
 	missed time.Time
+	// alone: the look was to come before any later signal.
+	alone bool
 }
 
 func (w *watch) last() heard { return w.signals[w.n-1] }
@@ -123,10 +125,11 @@ func (w *watch) hear(key lagKey, sig Signal, l *lag, now time.Time) bool {
 	if w.n == len(w.signals) {
 		return false
 	}
-	if due := later(now, sig.At.Add(l.delay())); w.n == 0 || w.due.After(now) {
+	delay, alone := l.next()
+	if due := later(now, sig.At.Add(delay)); w.n == 0 || w.due.After(now) {
 		w.due = due
 	}
-	w.signals[w.n] = heard{key: key, at: sig.At}
+	w.signals[w.n] = heard{key: key, at: sig.At, alone: alone}
 	w.n++
 	w.foreign = w.foreign && sig.Foreign
 	w.gap = l.gap

@@ -32,6 +32,11 @@ type simulation struct {
 	v1 bool
 	// slow stretches the runtime's lags.
 	slow float64
+	// late is how long after a state is visible the runtime sends its event at most, and
+	// hold for how long before that who lists has to wait for it (as containerd 2.4 does
+	// while it writes the state to disk).
+	late, hold time.Duration
+	turning    map[string]time.Time // by pod, when what is held will be visible
 
 	visible map[announcement]time.Time
 	found   []discovery
@@ -73,9 +78,10 @@ func (m *moments) Pop() any {
 func newSimulation(seed uint64, opts SchedulerOptions) *simulation {
 	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	s := &simulation{
-		rng: rand.New(rand.NewPCG(seed, 1)), start: start, now: start, slow: 1,
+		rng: rand.New(rand.NewPCG(seed, 1)), start: start, now: start, slow: 1, late: 400 * time.Microsecond,
 		truth: make(map[string]item), known: make(map[string]item), seen: make(map[string]bool),
 		sources: make(map[SourceName]bool), visible: make(map[announcement]time.Time),
+		turning: make(map[string]time.Time),
 	}
 	s.sched = NewScheduler(opts, s, start)
 	for _, name := range opts.Sources {
@@ -122,6 +128,10 @@ func (s *simulation) signal(after time.Duration, source SourceName, kind Kind, p
 
 // turn makes a state visible after a while, and has the runtime say so.
 func (s *simulation) turn(after time.Duration, pod, id string, state event.State) {
+	if s.hold > 0 && after > s.hold {
+		until := s.now.Add(after)
+		s.at(after-s.hold, func() { s.turning[pod] = until })
+	}
 	s.at(after, func() {
 		x, kind := expectListed, KindCreated
 		switch state {
@@ -137,7 +147,7 @@ func (s *simulation) turn(after time.Duration, pod, id string, state event.State
 			s.truth[id] = item{state, pod}
 		}
 		s.visible[announcement{id, x}] = s.now
-		s.signal(s.uniform(200*time.Microsecond, 400*time.Microsecond), SourceCRI, kind, pod, id)
+		s.signal(s.uniform(s.late/2, s.late), SourceCRI, kind, pod, id)
 	})
 }
 
@@ -229,10 +239,20 @@ func (s *simulation) run(until time.Duration) {
 	}
 }
 
-// look lists what is true now; the result is known a millisecond later.
+// look lists what is true now, or once what is held may be seen; the result is known a
+// millisecond later.
 func (s *simulation) look(look Look) {
 	s.looks = append(s.looks, look)
-	began, shown := s.now, make(map[string]item)
+	began := s.now
+	if until := s.turning[look.PodUID]; until.After(began) {
+		s.at(until.Sub(began), func() { s.list(look, began) })
+		return
+	}
+	s.list(look, began)
+}
+
+func (s *simulation) list(look Look, began time.Time) {
+	shown := make(map[string]item)
 	for id, it := range s.truth {
 		if look.PodUID == "" || it.pod == look.PodUID {
 			shown[id] = it
@@ -240,7 +260,7 @@ func (s *simulation) look(look Look) {
 	}
 	took := s.uniform(700*time.Microsecond, 1300*time.Microsecond)
 	s.at(took, func() {
-		res := Looked{Look: look, At: began, Took: took}
+		res := Looked{Look: look, At: began, Took: s.now.Sub(began)}
 		for id, it := range s.known {
 			if _, ok := shown[id]; !ok && (look.PodUID == "" || it.pod == look.PodUID) {
 				delete(s.known, id)
