@@ -35,6 +35,19 @@ func New(t testing.TB, o merge.Options) *Backend {
 	return &Backend{Log: l}
 }
 
+// Kept returns what of the log would now be in a state directory, for a backend that
+// goes on from there after this one was killed.
+func (b *Backend) Kept(t testing.TB) *merge.State {
+	t.Helper()
+	rec, err := b.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	s := rec.Export()
+	return &s
+}
+
 // Healthy implements [serve.Backend].
 func (b *Backend) Healthy() error {
 	b.mu.Lock()

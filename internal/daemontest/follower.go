@@ -24,6 +24,14 @@ type Follower struct {
 	since  merge.Token
 	states map[string]event.State  // by ID of container or sandbox
 	told   map[string][]event.Type // likewise, since the last reset
+	// known are the IDs of the events told since the last reset, and of those that its
+	// pods stand for; began is the sequence at its end, and passed how far it came in
+	// each epoch since.
+	known     map[string]bool
+	began     uint64
+	passed    map[string]uint64
+	resetting bool
+
 	resets int
 	events int
 	bad    error
@@ -62,17 +70,39 @@ func (f *Follower) take(u client.Update) {
 	switch u.Kind {
 	case client.KindReset:
 		f.states, f.told = map[string]event.State{}, map[string][]event.Type{}
+		f.known, f.passed = map[string]bool{}, map[string]uint64{}
 		f.resets++
+		f.resetting = true
 	case client.KindPod:
 		for _, s := range u.Pod.Sandboxes {
-			f.states[s.Sandbox.ID] = s.State
+			f.item(s.Sandbox.ID, s.State, "", event.SandboxStarted, event.SandboxDied)
 		}
 		for _, s := range u.Pod.Containers {
-			f.states[s.Container.ID] = s.State
+			f.item(s.Container.ID, s.State, event.ContainerCreated, event.ContainerStarted, event.ContainerDied)
+		}
+	case client.KindSynced:
+		if f.resetting {
+			f.began, f.resetting = u.Token.Sequence, false
 		}
 	case client.KindEvent:
 		f.events++
+		f.known[u.Event.ID] = true
 		f.event(u.Event)
+	}
+	if !u.Token.IsZero() {
+		f.passed[u.Token.Epoch] = max(f.passed[u.Token.Epoch], u.Token.Sequence)
+	}
+}
+
+// item takes in a container or sandbox of a reset's pods, which is there because these
+// types, up to its state, were told before.
+func (f *Follower) item(id string, state event.State, created, started, died event.Type) {
+	f.states[id] = state
+	steps := map[event.State][]event.Type{
+		event.StateCreated: {created}, event.StateRunning: {created, started}, event.StateExited: {created, started, died},
+	}
+	for _, typ := range steps[state] {
+		f.known[id+"/"+string(typ)] = true
 	}
 }
 
@@ -139,6 +169,28 @@ func (f *Follower) Told(id string) []event.Type {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.told[id])
+}
+
+// Passed is how far it came among an epoch's events since the last reset: it must know
+// those up to that sequence.
+func (f *Follower) Passed(epoch string) uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.passed[epoch]
+}
+
+// Lacks says which of a daemon's events since the last reset it was not told. A PodSync
+// is none of them: one that a killed daemon told lives on in what the next one tells.
+func (f *Follower) Lacks(told []event.Event) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var lacks []error
+	for i := range told {
+		if e := &told[i]; e.Type != event.PodSync && e.Sequence > f.began && !f.known[e.ID] {
+			lacks = append(lacks, fmt.Errorf("%s-%d, %s, was not told", e.Epoch, e.Sequence, e.ID))
+		}
+	}
+	return errors.Join(lacks...)
 }
 
 // Problem is what was told twice, or in the wrong order.

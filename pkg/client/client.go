@@ -34,8 +34,8 @@ type Options struct {
 	// Address is the daemon's socket: unix:///path, or an absolute path. Empty:
 	// [DefaultAddress]. The socket need not be there yet.
 	Address string
-	// Log gets a line when a stream loses the daemon and one when it is back; nil
-	// discards them.
+	// Log gets a line when a stream loses the daemon, one when it is back, and one when
+	// what happened in between may be known only in part; nil discards them.
 	Log *slog.Logger
 }
 

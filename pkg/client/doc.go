@@ -22,20 +22,29 @@
 // # What can be relied on
 //
 // Within one stream, for each container and sandbox: Created, Started, Died, Removed at
-// most once each and in that order, as package merge lays down. Nothing is left out
-// silently.
+// most once each and in that order, as package merge lays down.
 //
 // The daemon may lose sight of the stream's place: it was restarted without a state
 // directory, or killed before it had written its last events, or the caller was too
-// slow for its journal. It then sends all pods anew. The client compares them with what
-// the caller knows and hands on the difference, as events whose
-// FoundBy is [FoundBySnapshot] and whose Sequence is 0. Of what
-// came and went in between nothing is known; what is gone is told as died (marked as
-// inferred where nobody saw how it ended) and removed. What the daemon then tells a
-// second time is left out. The comparison waits until the daemon is healthy, since one
-// that has just started does not know all pods yet.
+// slow for its journal. The client then reads what the daemon's journal still has and
+// all pods as they are, and hands on what the caller does not know yet:
 //
-// So a caller that keeps running gets KindReset once, at its beginning.
+//   - first what must have happened before the journal begins, and at the end what else
+//     the pods show: as events made by the client, whose FoundBy is [FoundBySnapshot]
+//     and whose Sequence is 0. What is gone is told as died (marked as inferred where
+//     nobody saw how it ended) and removed;
+//   - in between the journal's events, as the daemon told them.
+//
+// What the daemon tells a second time is left out. All this waits until the daemon is
+// healthy, since one that has just started does not know all pods yet.
+//
+// So nothing is missing that the daemon has kept. Where its journal is not seen to reach
+// back to the stream's place, what came and went before it begins is not known, and
+// [Options].Log gets a line that says so. What a daemon told right before it was killed,
+// and neither wrote down nor got across, its successor tells again if it is still to be
+// seen.
+//
+// A caller that keeps running gets KindReset once, at its beginning.
 //
 // # Going on after the caller's own end
 //
@@ -53,5 +62,6 @@
 //
 // A [Client] may be used by any number of goroutines. A stream has none of its own: it
 // works while its caller ranges over it, and while the caller deals with an update the
-// daemon waits. Nothing is buffered but a snapshot on its way.
+// daemon waits. Nothing is buffered but a snapshot on its way, and with it what the
+// journal has that the caller does not know.
 package client

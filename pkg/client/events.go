@@ -69,6 +69,9 @@ const leastAttempt = 100 * time.Millisecond
 // errEnough says that the caller ranges no further.
 var errEnough = errors.New("the caller has enough")
 
+// errJournal says that the watch is to be begun anew where the ledger says.
+var errJournal = errors.New("the journal is to be read")
+
 // stream is one range over [Client.Events].
 type stream struct {
 	client *Client
@@ -191,12 +194,65 @@ func (s *stream) connection(ctx context.Context, yield func(Update) bool) error 
 		defer timer.Stop()
 		s.onReached = func() { timer.Stop() }
 	}
-	watch, err := s.begin(ctx, l)
+	if err := s.begin(ctx, l); err != nil {
+		return s.client.explain(ctx, err, l.lastDial())
+	}
+	since := s.ledger.token
+	for {
+		err := s.watch(ctx, l, since, yield)
+		if !errors.Is(err, errJournal) {
+			return err
+		}
+		if since, err = s.past(ctx, l); err != nil {
+			return s.client.explain(ctx, err, l.lastDial())
+		}
+	}
+}
+
+// begin asks the daemon how it is, and what the caller knows already if that is not
+// known here. This and all watches are of one connection, and so of one process.
+func (s *stream) begin(ctx context.Context, l *line) error {
+	info, err := l.info(ctx)
+	if err != nil {
+		return err
+	}
+	s.info = info
+	var base []event.PodStatus
+	if s.ledger.needsBase() {
+		snapshot, err := l.list(ctx, s.filter)
+		if err != nil {
+			return err
+		}
+		base = snapshot.Pods
+	}
+	s.ledger.connect(base, info.Unhealthy == "")
+	return nil
+}
+
+// past returns from where to watch for what the journal has.
+func (s *stream) past(ctx context.Context, l *line) (merge.Token, error) {
+	info, err := l.info(ctx)
+	if err != nil {
+		return merge.Token{}, err
+	}
+	oldest, err := merge.ParseToken(info.OldestToken)
+	if err != nil {
+		return merge.Token{}, fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	return s.ledger.readJournal(oldest), nil
+}
+
+// watch watches from a place and hands on what comes, until that ends or the ledger
+// wants to go back, which is errJournal.
+func (s *stream) watch(ctx context.Context, l *line, since merge.Token, yield func(Update) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w, err := l.api.Watch(ctx, &hybridplegv1.WatchRequest{Since: since.String(), Filter: s.filter})
 	if err != nil {
 		return s.client.explain(ctx, err, l.lastDial())
 	}
 	for {
-		m, err := watch.Recv()
+		m, err := w.Recv()
 		if err != nil {
 			return s.client.explain(ctx, err, l.lastDial())
 		}
@@ -204,27 +260,6 @@ func (s *stream) connection(ctx context.Context, yield func(Update) bool) error 
 			return err
 		}
 	}
-}
-
-// begin asks the daemon how it is, what the caller knows already if that is not known
-// here, and then for the stream. All three are of one connection, and so of one
-// process.
-func (s *stream) begin(ctx context.Context, l *line) (hybridplegv1.PodLifecycleService_WatchClient, error) {
-	info, err := l.info(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.info = info
-	var base []event.PodStatus
-	if s.ledger.needsBase() {
-		snapshot, err := l.list(ctx, s.filter)
-		if err != nil {
-			return nil, err
-		}
-		base = snapshot.Pods
-	}
-	s.ledger.connect(base, info.Unhealthy == "")
-	return l.api.Watch(ctx, &hybridplegv1.WatchRequest{Since: s.ledger.token.String(), Filter: s.filter})
 }
 
 // take takes one message and hands on what it makes.
@@ -245,6 +280,14 @@ func (s *stream) take(m *hybridplegv1.WatchResponse, yield func(Update) bool) er
 		if !yield(u) {
 			return errEnough
 		}
+	}
+	if s.ledger.lossy {
+		s.ledger.lossy = false
+		s.client.log.Warn("the stream's place was lost, and hybrid-pleg's journal is not seen to reach back to it: what came and went since may be missing",
+			"now", s.ledger.token)
+	}
+	if s.ledger.wantsJournal() {
+		return errJournal
 	}
 	return nil
 }

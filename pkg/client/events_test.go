@@ -74,10 +74,10 @@ func TestDaemonForgets(t *testing.T) {
 	b.Tell(event.ContainerStarted, "p1", "c5")
 	b.SetHealthy(nil)
 	told := []string{
-		"c1/ContainerDied by snapshot",
+		"c1/ContainerDied",
 		"c2/ContainerDied by snapshot, inferred", "c2/ContainerRemoved by snapshot",
 		"c4/ContainerDied by snapshot, inferred", "c4/ContainerRemoved by snapshot",
-		"c5/ContainerStarted by snapshot", "bookmark",
+		"c5/ContainerStarted", "bookmark",
 	}
 	for _, s := range []*following{f, g} {
 		seen := map[string]int{}
@@ -93,6 +93,94 @@ func TestDaemonForgets(t *testing.T) {
 	// Who comes anew with an old token starts again.
 	h := follow(t, c, client.WatchOptions{Since: kept})
 	h.expect("reset", "pod p1", "synced")
+}
+
+// TestDaemonKilled has a daemon that is killed before its last events are written, and
+// whose successor tells of some that come and go before its clients are back.
+func TestDaemonKilled(t *testing.T) {
+	path := daemontest.SocketPath(t)
+	b := daemontest.New(t, merge.Options{})
+	b.Tell(event.ContainerStarted, "p0", "c0")
+	b.Tell(event.ContainerDied, "p0", "c0")
+	b.Tell(event.ContainerRemoved, "p0", "c0") // before anybody looks
+	b.Tell(event.ContainerStarted, "p1", "c1")
+	stop := daemontest.Start(t, path, b)
+	c := newClient(t, path)
+	all := follow(t, c, client.WatchOptions{})
+	all.expect("reset", "pod p1", "synced")
+	some := follow(t, c, client.WatchOptions{Filter: client.Filter{PodUIDs: []string{"p1"}, Types: []event.Type{event.ContainerDied}}})
+	some.expect("reset", "pod p1", "synced")
+	b.Tell(event.PodSync, "p1", "c1")
+	synced := all.next().Event.ID
+	kept := b.Kept(t)
+	b.Tell(event.ContainerStarted, "p1", "c2")
+	b.Tell(event.ContainerStarted, "p1", "c3")
+	b.Tell(event.ContainerDied, "p1", "c2")
+	last := all.expect("c2/ContainerStarted", "c3/ContainerStarted", "c2/ContainerDied")
+	some.expect("c2/ContainerDied")
+	stop()
+
+	b = daemontest.New(t, merge.Options{Restore: kept})
+	b.Tell(event.ContainerStarted, "p1", "c2")
+	b.Tell(event.ContainerDied, "p1", "c2")
+	life := []event.Type{event.ContainerCreated, event.ContainerStarted, event.PodSync, event.ContainerDied, event.ContainerRemoved}
+	for _, pod := range []string{"p1", "p2"} {
+		for _, typ := range life {
+			b.Tell(typ, pod, "short-of-"+pod)
+		}
+	}
+	place := b.Token()
+	daemontest.Start(t, path, b)
+	// c3 is gone, and the daemon knew nothing of it any more: that is older than what
+	// is in its journal.
+	all.expect("c3/ContainerDied by snapshot, inferred", "c3/ContainerRemoved by snapshot")
+	for _, pod := range []string{"p1", "p2"} {
+		for _, typ := range life {
+			u := all.next()
+			if u.Event.Type != typ || u.Event.Container.ID != "short-of-"+pod || u.Event.ID == synced || u.Event.Epoch != place.Epoch || u.Event.Sequence == 0 {
+				t.Errorf("%s, %s-%d; want the %s of %s as the daemon told it", describe(u), u.Event.Epoch, u.Event.Sequence, typ, pod)
+			}
+			if u.Token != last {
+				t.Errorf("%s has the token %s, want that of before, %s", describe(u), u.Token, last)
+			}
+		}
+	}
+	some.expect("c3/ContainerDied by snapshot, inferred", "short-of-p1/ContainerDied")
+	for _, f := range []*following{all, some} {
+		if got := f.expect("bookmark"); got != place {
+			t.Errorf("at the end it is at %s, want %s", got, place)
+		}
+	}
+	b.Tell(event.ContainerDied, "p1", "c1")
+	all.expect("c1/ContainerDied")
+	some.expect("c1/ContainerDied")
+}
+
+// TestBothEnd has a caller that was restarted, which knows nothing any more of what was
+// removed before, and then a daemon that tells of it again.
+func TestBothEnd(t *testing.T) {
+	path := daemontest.SocketPath(t)
+	b := daemontest.New(t, merge.Options{})
+	b.Tell(event.ContainerStarted, "p1", "c1")
+	b.Tell(event.ContainerStarted, "p1", "c2")
+	stop := daemontest.Start(t, path, b)
+	c := newClient(t, path)
+	f := follow(t, c, client.WatchOptions{})
+	f.expect("reset", "pod p1", "synced")
+	kept := b.Kept(t)
+	b.Tell(event.ContainerDied, "p1", "c1")
+	b.Tell(event.ContainerRemoved, "p1", "c1")
+	last := f.expect("c1/ContainerDied", "c1/ContainerRemoved")
+	_ = f.end()
+	f = follow(t, c, client.WatchOptions{Since: last})
+	f.expect("synced")
+	stop()
+	b = daemontest.New(t, merge.Options{Restore: kept})
+	b.Tell(event.ContainerDied, "p1", "c1")
+	b.Tell(event.ContainerRemoved, "p1", "c1")
+	b.Tell(event.ContainerDied, "p1", "c2")
+	daemontest.Start(t, path, b)
+	f.expect("c2/ContainerDied", "bookmark")
 }
 
 // TestNotReady holds a comparison back for as long as the daemon is not healthy.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/event"
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/merge"
-	"github.com/hybrid-pleg/hybrid-pleg/pkg/relist"
 )
 
 // errNotReady says that a daemon's snapshot must not be compared with what the caller
@@ -28,8 +27,8 @@ const bookmarkEvery = 64
 // is a state machine without goroutines or clocks.
 //
 // What the caller knows is kept in a [State], which is a merge.Log: its law keeps
-// anything from being told twice. What a snapshot says beyond that, [relist.Compare]
-// finds.
+// anything from being told twice. Where its place is lost, the daemon's journal and a
+// snapshot say what it is still to be told: see [gap].
 type ledger struct {
 	wanted func(*event.Event) bool
 	now    func() time.Time
@@ -44,16 +43,30 @@ type ledger struct {
 	// token is the place in the daemon's stream up to which all was dealt with; zero:
 	// ask for a snapshot.
 	token merge.Token
+	// passed is that place in each numbering of events, and began the number that the
+	// last event had when the caller's knowledge became whole.
+	passed passed
+	began  uint64
 
 	// snapshot is the one being received, while inSnapshot.
 	snapshot   []event.PodStatus
 	inSnapshot bool
+	// gap is what the journal is being read for; nil while it is not. tries is how
+	// often it was.
+	gap   *gap
+	tries int
+	// lossy: the last gap was wider than the journal.
+	lossy bool
 
 	skipped int // events since the last token that the caller got
 }
 
 func newLedger(since merge.Token, wanted func(*event.Event) bool, now func() time.Time) *ledger {
-	return &ledger{token: since, wanted: wanted, now: now, told: NewState()}
+	l := &ledger{wanted: wanted, now: now, told: NewState()}
+	if !since.IsZero() {
+		l.moveTo(since)
+	}
+	return l
 }
 
 // needsBase reports whether connect is to be given the pods as the daemon had them a
@@ -65,6 +78,7 @@ func (l *ledger) needsBase() bool { return !l.whole && !l.token.IsZero() }
 // daemon is healthy, which it is not before it has looked at everything.
 func (l *ledger) connect(base []event.PodStatus, ready bool) {
 	l.snapshot, l.inSnapshot = nil, l.token.IsZero()
+	l.gap, l.tries = nil, 0
 	l.base, l.ready = base, ready
 }
 
@@ -75,7 +89,7 @@ func (l *ledger) take(u Update) ([]Update, error) {
 	case u.Kind == KindReset && l.whole && !l.ready:
 		return nil, errNotReady
 	case u.Kind == KindReset:
-		l.snapshot, l.inSnapshot = nil, true
+		l.snapshot, l.inSnapshot, l.gap = nil, true, nil
 		return nil, nil
 	case u.Kind == KindPod && l.inSnapshot:
 		l.snapshot = append(l.snapshot, *u.Pod)
@@ -86,26 +100,40 @@ func (l *ledger) take(u Update) ([]Update, error) {
 		return nil, fmt.Errorf("%w: a %s without a token", errProtocol, u.Kind)
 	case u.Kind == KindSynced && l.inSnapshot:
 		return l.takeSnapshot(u.Token), nil
-	case u.Kind == KindSynced:
-		return l.takeSynced(u.Token), nil
 	case l.inSnapshot:
 		return nil, fmt.Errorf("%w: a %s within a snapshot", errProtocol, u.Kind)
-	case u.Kind == KindEvent:
-		return l.takeEvent(u), nil
+	case l.gap != nil:
+		return l.takePast(u), nil
 	default:
-		return l.bookmark(u.Token), nil
+		return l.takeNext(u), nil
 	}
+}
+
+// takeNext takes what comes after l.token.
+func (l *ledger) takeNext(u Update) []Update {
+	switch u.Kind {
+	case KindSynced:
+		return l.takeSynced(u.Token)
+	case KindEvent:
+		return l.takeEvent(u)
+	default:
+		return l.bookmark(u.Token)
+	}
+}
+
+// moveTo takes in that all up to a place is dealt with.
+func (l *ledger) moveTo(token merge.Token) {
+	l.token = token
+	l.passed.note(token)
 }
 
 // takeEvent hands an event on that the caller does not know and wants.
 func (l *ledger) takeEvent(u Update) []Update {
 	e := u.Event
-	before := l.token
-	l.token = u.Token
-	if e.Epoch == before.Epoch && e.Sequence <= before.Sequence {
-		l.token = before
+	if l.passed.has(merge.Token{Epoch: e.Epoch, Sequence: e.Sequence}) {
 		return nil
 	}
+	l.moveTo(u.Token)
 	if !l.told.tell(e) || !l.wanted(e) {
 		return l.skip()
 	}
@@ -127,7 +155,8 @@ func (l *ledger) bookmark(token merge.Token) []Update {
 	if token == l.token && l.skipped == 0 {
 		return nil
 	}
-	l.token, l.skipped = token, 0
+	l.moveTo(token)
+	l.skipped = 0
 	return []Update{{Kind: KindBookmark, Token: token}}
 }
 
@@ -137,37 +166,31 @@ func (l *ledger) takeSynced(token merge.Token) []Update {
 		return l.bookmark(token)
 	}
 	l.told.adopt(l.base)
-	l.base, l.whole = nil, true
-	l.token, l.skipped = token, 0
+	l.base = nil
+	l.begin(token)
 	return []Update{{Kind: KindSynced, Token: token}}
+}
+
+// begin takes in that what the caller knows is known here, as of token.
+func (l *ledger) begin(token merge.Token) {
+	l.moveTo(token)
+	l.whole, l.began, l.skipped = true, token.Sequence, 0
 }
 
 // takeSnapshot takes the end of a snapshot: of the caller's first, or of one that
 // came because its place could not be gone on from.
 func (l *ledger) takeSnapshot(token merge.Token) []Update {
-	pods := l.snapshot
+	g := &gap{pods: l.snapshot, end: token}
 	l.snapshot, l.inSnapshot, l.base = nil, false, nil
-	if !l.whole {
-		return l.reset(pods, token)
+	switch {
+	case !l.whole:
+		return l.reset(g.pods, token)
+	case l.tries < journalTries:
+		l.gap = g // wantsJournal
+		return nil
+	default:
+		return l.closeGap(g)
 	}
-	var out []Update
-	now := l.now()
-	for _, pc := range relist.Compare(l.told.Pods(), pods, now) {
-		for i := range pc.Changes {
-			pc.Changes[i].Detection.FoundBy = FoundBySnapshot
-		}
-		for _, e := range l.told.log.Publish(pc.Changes) {
-			e.Epoch, e.Sequence = token.Epoch, 0
-			if e.Type == event.PodSync {
-				e.ID = e.Container.ID + "/" + string(e.Type) + "/" + token.String()
-			}
-			if l.wanted(&e) {
-				// With the old token: going on from it leads here again.
-				out = append(out, Update{Kind: KindEvent, Event: &e, Token: l.token})
-			}
-		}
-	}
-	return append(out, l.bookmark(token)...)
 }
 
 // reset hands a whole snapshot on to a caller of whom nothing is known.
@@ -179,6 +202,7 @@ func (l *ledger) reset(pods []event.PodStatus, token merge.Token) []Update {
 	}
 	l.told.reset()
 	l.told.adopt(pods)
-	l.whole, l.token, l.skipped = true, token, 0
+	l.passed = nil
+	l.begin(token)
 	return append(out, Update{Kind: KindSynced, Token: token})
 }

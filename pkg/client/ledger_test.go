@@ -2,220 +2,13 @@ package client
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/event"
 	"github.com/hybrid-pleg/hybrid-pleg/pkg/merge"
-	"github.com/hybrid-pleg/hybrid-pleg/pkg/relist"
 )
-
-// world is a node: pods whose containers begin and end. Nothing goes back.
-type world struct {
-	rng  *rand.Rand
-	made int
-	now  time.Time
-	pods []event.PodStatus
-}
-
-func (w *world) step() {
-	w.now = w.now.Add(time.Second)
-	if len(w.pods) < 3 || len(w.pods) < 8 && w.rng.IntN(4) == 0 {
-		w.made++
-		w.pods = append(w.pods, event.PodStatus{
-			Pod:       event.Pod{UID: fmt.Sprint("p", w.made), Namespace: fmt.Sprint("ns", w.made%2), Name: fmt.Sprint("n", w.made)},
-			Sandboxes: []event.SandboxStatus{{Sandbox: event.Sandbox{ID: fmt.Sprint("s", w.made)}, State: event.StateRunning, CreatedAt: w.now}},
-		})
-	}
-	i := w.rng.IntN(len(w.pods))
-	p := &w.pods[i]
-	// What others have seen of it stays as it is.
-	p.Containers, p.Sandboxes = slices.Clone(p.Containers), slices.Clone(p.Sandboxes)
-	switch n := w.rng.IntN(8); {
-	case n < 3 && p.Sandboxes[0].State == event.StateRunning:
-		w.made++
-		p.Containers = append(p.Containers, event.ContainerStatus{
-			Container: event.Container{ID: fmt.Sprint("c", w.made), Name: fmt.Sprint("main", w.rng.IntN(2)), Attempt: uint32(w.made)},
-			SandboxID: p.Sandboxes[0].Sandbox.ID, State: event.StateCreated, CreatedAt: w.now,
-		})
-	case n < 6 && len(p.Containers) > 0:
-		c := &p.Containers[w.rng.IntN(len(p.Containers))]
-		switch c.State {
-		case event.StateCreated:
-			c.State, c.Status = event.StateRunning, &event.Status{StartedAt: w.now, Pid: w.made}
-		case event.StateRunning:
-			code := int32(w.made)
-			c.State, c.Status = event.StateExited, &event.Status{FinishedAt: w.now, ExitCode: &code}
-		case event.StateExited: // how it ended is learned later
-			c.Status = &event.Status{FinishedAt: w.now, ExitCode: c.Status.ExitCode, Reason: "Error"}
-		}
-	case n == 6 && len(p.Containers) > 0:
-		p.Containers = slices.Delete(p.Containers, 0, 1)
-	case n == 7:
-		if p.Sandboxes[0].State == event.StateRunning {
-			p.Sandboxes[0].State = event.StateExited
-		} else {
-			w.pods = slices.Delete(w.pods, i, i+1)
-		}
-	}
-}
-
-// daemon looks at a world and tells; it can be killed.
-type daemon struct {
-	world   *world
-	log     *merge.Log
-	ready   bool
-	written [][]relist.Change // all that it told, pod by pod
-}
-
-func (d *daemon) look() {
-	for _, pc := range relist.Compare(d.log.Snapshot().Pods, d.world.pods, d.world.now) {
-		d.log.Publish(pc.Changes)
-		d.written = append(d.written, pc.Changes)
-	}
-	d.ready = true
-}
-
-// restart starts it again with what it told but for the last `lose` writings; with
-// none of it if that is more than there is. It will tell again what it lost.
-func (d *daemon) restart(t *testing.T, lose int) {
-	keep := max(0, len(d.written)-lose)
-	*d = daemon{world: d.world, written: d.written[:keep], log: newLog(t)}
-	for _, changes := range d.written {
-		d.log.Publish(changes)
-	}
-}
-
-func newLog(t *testing.T) *merge.Log {
-	t.Helper()
-	l, err := merge.New(merge.Options{JournalEvents: 12})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-// caller is who deals with updates, and judges them. It keeps the token together with
-// what it made of the updates.
-type caller struct {
-	since  merge.Token
-	pods   map[string]event.State // by item: what it was last told
-	done   map[string]bool        // by event ID, since the last reset
-	state  *State
-	synced bool
-	resets int
-	events int
-	// inferred are the events that no daemon told.
-	inferred int
-}
-
-func (c *caller) deal(u Update) error {
-	c.state.Apply(u)
-	switch u.Kind {
-	case KindReset:
-		c.pods, c.done, c.synced = map[string]event.State{}, map[string]bool{}, false
-		c.resets++
-	case KindPod:
-		if c.synced {
-			return errors.New("a pod after the synced")
-		}
-		for _, s := range u.Pod.Sandboxes {
-			c.pods[s.Sandbox.ID] = s.State
-		}
-		for _, s := range u.Pod.Containers {
-			c.pods[s.Container.ID] = s.State
-		}
-	case KindSynced:
-		if c.synced && c.since.Epoch == "" {
-			return errors.New("synced twice")
-		}
-		c.synced = true
-	case KindEvent:
-		if err := c.event(u.Event); err != nil {
-			return err
-		}
-	}
-	if u.Token.IsZero() != (u.Kind == KindReset || u.Kind == KindPod) {
-		return fmt.Errorf("a %s with token %q", u.Kind, u.Token)
-	}
-	c.since = u.Token
-	return nil
-}
-
-func (c *caller) event(e *event.Event) error {
-	c.events++
-	if c.done[e.ID] {
-		return fmt.Errorf("%s is told twice", e.ID)
-	}
-	c.done[e.ID] = true
-	id := e.Sandbox.ID
-	if e.Container != nil {
-		id = e.Container.ID
-	}
-	if e.Detection.FoundBy == FoundBySnapshot {
-		c.inferred++
-		if e.Sequence != 0 || e.Epoch == "" {
-			return fmt.Errorf("%s was made of a snapshot and is %s-%d", e.ID, e.Epoch, e.Sequence)
-		}
-	}
-	have, known := c.pods[id]
-	rank := []event.State{event.StateCreated, event.StateRunning, event.StateExited}
-	var to event.State
-	switch e.Type {
-	case event.PodSync:
-		if !known {
-			return fmt.Errorf("%s is about what is not there", e.ID)
-		}
-		return nil
-	case event.ContainerRemoved, event.SandboxRemoved:
-		if have != event.StateExited {
-			return fmt.Errorf("%s comes when it is %q", e.ID, have)
-		}
-		delete(c.pods, id)
-		return nil
-	case event.ContainerCreated:
-		to = event.StateCreated
-	case event.ContainerStarted, event.SandboxStarted:
-		to = event.StateRunning
-	case event.ContainerDied, event.SandboxDied:
-		to = event.StateExited
-		if have != event.StateRunning {
-			return fmt.Errorf("%s comes when it is %q", e.ID, have)
-		}
-	}
-	if known && slices.Index(rank, to) <= slices.Index(rank, have) {
-		return fmt.Errorf("%s comes when it is %q", e.ID, have)
-	}
-	c.pods[id] = to
-	return nil
-}
-
-// agree compares what the caller knows with what there is.
-func (c *caller) agree(pods []event.PodStatus) error {
-	want := map[string]event.State{}
-	for _, p := range pods {
-		for _, s := range p.Sandboxes {
-			want[s.Sandbox.ID] = s.State
-		}
-		for _, s := range p.Containers {
-			want[s.Container.ID] = s.State
-		}
-	}
-	for id, state := range want {
-		if c.pods[id] != state {
-			return fmt.Errorf("%s is %s, the caller has %q", id, state, c.pods[id])
-		}
-	}
-	for id := range c.pods {
-		if want[id] == "" {
-			return fmt.Errorf("%s is gone, the caller was not told", id)
-		}
-	}
-	return nil
-}
 
 // link is a connection of a ledger to a daemon's log.
 type link struct {
@@ -232,8 +25,19 @@ func connect(t *testing.T, l *ledger, d *daemon) *link {
 	}
 	l.connect(base, d.ready)
 	k := &link{}
+	k.watch(t, d, l.token)
+	return k
+}
+
+// watch watches from a place, and no more from where it did before.
+func (k *link) watch(t *testing.T, d *daemon, since merge.Token) {
+	t.Helper()
+	if k.watcher != nil {
+		k.watcher.Close()
+	}
+	*k = link{}
 	var err error
-	k.watcher, err = d.log.Watch(merge.WatchOptions{Since: l.token})
+	k.watcher, err = d.log.Watch(merge.WatchOptions{Since: since})
 	if errors.Is(err, merge.ErrFutureToken) {
 		k.lost = true
 		k.watcher, err = d.log.Watch(merge.WatchOptions{})
@@ -241,7 +45,6 @@ func connect(t *testing.T, l *ledger, d *daemon) *link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return k
 }
 
 // next returns what the daemon sends next; ok is false while that is nothing.
@@ -278,16 +81,23 @@ type history struct {
 }
 
 // play lets a history happen and returns the caller, who has been told all.
-func play(t *testing.T, seed uint64, h history) *caller {
+func play(t *testing.T, seed uint64, h history, journal int) *caller {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 11))
 	w := &world{rng: rng, now: time.Unix(1_700_000_000, 0).UTC()}
-	d := &daemon{world: w, log: newLog(t)}
+	d := newDaemon(t, w, journal)
 	c := &caller{state: NewState()}
 	clock := func() time.Time { return w.now }
 	all := func(*event.Event) bool { return true }
 	newCaller := func() *ledger {
 		return newLedger(c.since, all, clock)
+	}
+	for range rng.IntN(30) { // some of what there is began before the caller
+		w.step()
+		d.look(t)
+		if rng.IntN(8) == 0 {
+			d.restart(t, 0)
+		}
 	}
 	l := newCaller()
 	k := connect(t, l, d)
@@ -317,6 +127,21 @@ func play(t *testing.T, seed uint64, h history) *caller {
 			if err := c.deal(u); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
+			if u.Kind == KindSynced && out[0].Kind == KindReset {
+				c.begin(d.told(t))
+			}
+		}
+		if l.wantsJournal() {
+			for range rng.IntN(2) * rng.IntN(4) { // it moves on meanwhile
+				w.step()
+				d.look(t)
+			}
+			oldest := d.log.Stats().OldestToken
+			for range rng.IntN(2) * rng.IntN(4) {
+				w.step()
+				d.look(t)
+			}
+			k.watch(t, d, l.readJournal(oldest))
 		}
 		return true
 	}
@@ -324,7 +149,7 @@ func play(t *testing.T, seed uint64, h history) *caller {
 	for range 1500 {
 		w.step()
 		if rng.IntN(2) == 0 {
-			d.look()
+			d.look(t)
 		}
 		if k == nil {
 			if rng.IntN(3) == 0 {
@@ -339,11 +164,11 @@ func play(t *testing.T, seed uint64, h history) *caller {
 		}
 		switch {
 		case chance(h.daemonRestarts):
-			d.ready = false
+			d.restart(t, 0)
 		case chance(h.daemonLoses):
-			d.restart(t, rng.IntN(6))
+			d.restart(t, rng.IntN(keepMost))
 		case chance(h.daemonForgets):
-			d.restart(t, 1<<30)
+			d.forget(t)
 		case chance(h.callerRestarts):
 			if k != nil {
 				deal(true)
@@ -356,7 +181,7 @@ func play(t *testing.T, seed uint64, h history) *caller {
 			hang()
 		}
 	}
-	d.look()
+	d.look(t)
 	for range 10 {
 		if k == nil {
 			k = connect(t, l, d)
@@ -372,13 +197,24 @@ func play(t *testing.T, seed uint64, h history) *caller {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
+	// A caller that crashes in a gap is reset, and one that is slower than the journal
+	// can't be told all.
+	if h.callerRestarts == 0 && journal == longJournal {
+		if err := c.complete(d.told(t)); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
 	k.watcher.Close()
 	return c
 }
 
+// The journals of the daemons: one that is soon too short, and one that never is.
+const shortJournal, longJournal = 12, 1 << 13
+
 // TestExactlyOnce plays random histories. Whatever happens, no event may be told
 // twice or out of order since the last reset, and at the end what was told must add
-// up to what there is. A caller that keeps running is never reset.
+// up to what there is. Nothing may be missing that the daemon still has in its journal,
+// unless that is too short. A caller that keeps running is never reset.
 func TestExactlyOnce(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -391,6 +227,7 @@ func TestExactlyOnce(t *testing.T) {
 		{"the daemon is killed and loses the last it wrote", history{daemonLoses: 6, lineBreaks: 4}, 1},
 		{"the daemon forgets everything", history{daemonForgets: 4, lineBreaks: 4}, 1},
 		{"the caller is restarted", history{callerRestarts: 10, lineBreaks: 4}, 1 << 30},
+		{"the daemon is killed and the caller is restarted", history{daemonLoses: 12, lineBreaks: 4, callerRestarts: 24}, 1 << 30},
 		{"everything", history{4, 4, 2, 8, 6}, 1 << 30},
 	}
 	for _, tt := range tests {
@@ -398,15 +235,17 @@ func TestExactlyOnce(t *testing.T) {
 			chance := rand.Uint64()
 			t.Logf("seed of chance: %d", chance)
 			events, inferred := 0, 0
-			for _, seed := range []uint64{1, 2, chance} {
-				c := play(t, seed, tt.h)
-				if c.resets > tt.resets || c.resets == 0 {
-					t.Errorf("seed %d: %d resets", seed, c.resets)
+			for _, journal := range []int{shortJournal, longJournal} {
+				for _, seed := range []uint64{1, 2, chance} {
+					c := play(t, seed, tt.h, journal)
+					if c.resets > tt.resets || c.resets == 0 {
+						t.Errorf("seed %d: %d resets", seed, c.resets)
+					}
+					events += c.events
+					inferred += c.inferred
 				}
-				events += c.events
-				inferred += c.inferred
 			}
-			if events < 500 {
+			if events < 1000 {
 				t.Errorf("only %d events were told", events)
 			}
 			if tt.h != (history{}) && inferred == 0 {

@@ -59,6 +59,6 @@ type Update struct {
 }
 
 // FoundBySnapshot is the [event.Detection].FoundBy of an event that the client made
-// itself: it was away for longer than the daemon's journal reaches back, and saw what
-// had changed by the snapshot that it then got. Its Sequence is 0.
+// itself: the daemon has no event for it any more, or never had one, and the pods as
+// they are, or a later event, show that it happened. Its Sequence is 0.
 const FoundBySnapshot event.FoundBy = "snapshot"

@@ -21,6 +21,15 @@ type journal struct {
 	oldest   uint64 // the first that is still kept, last+1 when none is
 	bytes    int64  // of the events kept, about
 	maxBytes int64
+	// sandboxes are those that the events kept refer to. Each is counted once: the
+	// events of a pod share it.
+	sandboxes map[*event.Sandbox]holding
+}
+
+// holding is what the journal holds of one sandbox.
+type holding struct {
+	events int // that refer to it
+	bytes  int64
 }
 
 func newJournal(events int, maxBytes int64) *journal {
@@ -28,6 +37,8 @@ func newJournal(events int, maxBytes int64) *journal {
 		slots:    make([]atomic.Pointer[event.Event], events),
 		oldest:   1,
 		maxBytes: maxBytes,
+
+		sandboxes: make(map[*event.Sandbox]holding),
 	}
 }
 
@@ -39,7 +50,7 @@ func (j *journal) append(e *event.Event) {
 	}
 	j.last++
 	j.slot(j.last).Store(e)
-	j.bytes += size(e)
+	j.bytes += size(e) + j.hold(e.Sandbox)
 	// The newest stays, however large: a watcher that keeps up needs it.
 	for j.bytes > j.maxBytes && j.oldest < j.last {
 		j.evict()
@@ -85,7 +96,8 @@ func (j *journal) at(sequence uint64) *event.Event {
 
 func (j *journal) evict() {
 	slot := j.slot(j.oldest)
-	j.bytes -= size(slot.Load())
+	e := slot.Load()
+	j.bytes -= size(e) + j.letGo(e.Sandbox)
 	slot.Store(nil)
 	j.oldest++
 }
@@ -94,12 +106,55 @@ func (j *journal) slot(sequence uint64) *atomic.Pointer[event.Event] {
 	return &j.slots[sequence%uint64(len(j.slots))]
 }
 
-// size is about what an event holds in memory by itself. Names are left out: it
-// shares them with the record of its pod.
+// hold notes that one more event refers to the sandbox, and returns how many bytes
+// that adds.
+func (j *journal) hold(s *event.Sandbox) int64 {
+	if s == nil {
+		return 0
+	}
+	h := j.sandboxes[s]
+	if h.events++; h.events == 1 {
+		h.bytes = sandboxSize(s)
+	}
+	j.sandboxes[s] = h
+	if h.events > 1 {
+		return 0
+	}
+	return h.bytes
+}
+
+// letGo undoes a hold, and returns how many bytes are given back.
+func (j *journal) letGo(s *event.Sandbox) int64 {
+	if s == nil {
+		return 0
+	}
+	h := j.sandboxes[s]
+	if h.events--; h.events > 0 {
+		j.sandboxes[s] = h
+		return 0
+	}
+	delete(j.sandboxes, s)
+	return h.bytes
+}
+
+// size is about what an event holds in memory by itself: what it shares with the
+// other events of its container is left out, as names are short.
 func size(e *event.Event) int64 {
 	n := unsafe.Sizeof(*e) + uintptr(len(e.ID))
 	if e.Status != nil {
 		n += unsafe.Sizeof(*e.Status) + uintptr(len(e.Status.Reason)+len(e.Status.Message))
+	}
+	return int64(n)
+}
+
+// sandboxSize is about what a sandbox holds in memory. Its annotations may be
+// large, and once its pod is removed only the journal has them.
+func sandboxSize(s *event.Sandbox) int64 {
+	n := unsafe.Sizeof(*s) + uintptr(len(s.ID))
+	for _, texts := range []map[string]string{s.Labels, s.Annotations} {
+		for key, value := range texts {
+			n += 2*unsafe.Sizeof(key) + uintptr(len(key)+len(value))
+		}
 	}
 	return int64(n)
 }

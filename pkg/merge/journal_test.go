@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -97,5 +98,48 @@ func TestJournalIsBoundedInBytes(t *testing.T) {
 	appendTo(j, 1)
 	if first, last := j.has(); first != 302 || last != 302 {
 		t.Errorf("readers get %d to %d, want only the event after the large one", first, last)
+	}
+}
+
+// TestJournalCountsWhatIsShared has events of a few pods, whose annotations are large
+// beside all else: each pod's count once, from its first event in the journal to its
+// last.
+func TestJournalCountsWhatIsShared(t *testing.T) {
+	const bound = 50_000
+	j := newJournal(40, bound)
+	sandbox := func(n int) *event.Sandbox {
+		return &event.Sandbox{ID: "s", Annotations: map[string]string{"note": strings.Repeat("x", n)}}
+	}
+	pods := []*event.Sandbox{nil, sandbox(100), sandbox(9000), sandbox(20_000)}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		if rng.IntN(20) == 0 { // a pod goes, another comes
+			pods[1+rng.IntN(3)] = sandbox(rng.IntN(20_000))
+		}
+		j.append(&event.Event{Sequence: j.last + 1, Sandbox: pods[rng.IntN(len(pods))]})
+		j.reveal()
+		var sum int64
+		seen := map[*event.Sandbox]int{}
+		for s := j.oldest; s <= j.last; s++ {
+			e := j.at(s)
+			sum += size(e)
+			if e.Sandbox == nil {
+				continue
+			}
+			if seen[e.Sandbox]++; seen[e.Sandbox] == 1 {
+				sum += int64(len(e.Sandbox.Annotations["note"]))
+			}
+		}
+		least, most := sum, sum+int64(len(seen))*300 // what else a sandbox holds
+		if j.bytes < least || j.bytes > most || j.bytes > bound {
+			t.Fatalf("after %d events: %d bytes in the books, %d to %d held, want no more than %d", j.last, j.bytes, least, most, bound)
+		}
+		if len(j.sandboxes) != len(seen) {
+			t.Fatalf("after %d events: %d sandboxes in the books, %d held", j.last, len(j.sandboxes), len(seen))
+		}
+	}
+	appendTo(j, 40)
+	if want := 40 * size(&event.Event{}); j.bytes != want || len(j.sandboxes) != 0 {
+		t.Errorf("with the last of their events gone: %d bytes and %d sandboxes in the books, want %d and none", j.bytes, len(j.sandboxes), want)
 	}
 }

@@ -35,7 +35,8 @@ type Options struct {
 	// [DefaultJournalEvents].
 	JournalEvents int
 	// JournalBytes bounds the memory of the events kept, as far as it is known; it
-	// matters when status messages are long. The newest event is always kept. 0:
+	// matters when status messages or a pod's annotations are long. What the events of
+	// a pod share counts once. The newest event is always kept. 0:
 	// [DefaultJournalBytes].
 	JournalBytes int64
 	// Removed is how many removed IDs are remembered, 32 to 64 bytes each. 0:

@@ -175,12 +175,6 @@ func TestRemovedAreForgottenOldestFirst(t *testing.T) {
 // own, and compares the heap with that after the first tenth of them.
 func TestMemoryStaysBounded(t *testing.T) {
 	l := newLog(t, Options{JournalEvents: 1024, Removed: 4096})
-	heap := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
 	var early uint64
 	for n := range 100_000 {
 		if n == 10_000 {
@@ -200,4 +194,40 @@ func TestMemoryStaysBounded(t *testing.T) {
 		t.Errorf("the heap grew from %d to %d bytes", early, late)
 	}
 	runtime.KeepAlive(l)
+}
+
+// TestLargePodsStayBounded lets pods come and go whose annotations are as large as the
+// API server allows. Once such a pod is removed only the journal has them, and
+// JournalBytes is to hold.
+func TestLargePodsStayBounded(t *testing.T) {
+	const bound, annotations, pods = 2 << 20, 256 << 10, 200
+	l := newLog(t, Options{JournalBytes: bound, Removed: 16})
+	early := heap()
+	for n := range pods {
+		id := fmt.Sprintf("%064x", n)
+		sandbox := &event.Sandbox{ID: id, Annotations: map[string]string{"note": strings.Repeat("x", annotations)}}
+		for _, typ := range []event.Type{event.SandboxStarted, event.SandboxDied, event.SandboxRemoved} {
+			l.Publish([]relist.Change{{Type: typ, Pod: event.Pod{UID: id}, Sandbox: sandbox}})
+		}
+	}
+	late := heap()
+	s := l.Stats()
+	if s.Token.Sequence != 3*pods || s.Pods != 0 {
+		t.Errorf("stats %+v", s)
+	}
+	if s.JournalBytes > bound || s.JournalBytes < bound/2 {
+		t.Errorf("%d bytes are in the journal, want as much as fits into %d", s.JournalBytes, bound)
+	}
+	if late > early+bound+1<<20 {
+		t.Errorf("the heap grew from %d to %d bytes, the journal says %d", early, late, s.JournalBytes)
+	}
+	runtime.KeepAlive(l)
+}
+
+// heap is what is in use once garbage is collected.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

@@ -134,7 +134,7 @@ func (c *chain) kill() {
 	if mine := c.log.epochs; slices.ContainsFunc(c.kept.Epochs, func(e Epoch) bool { return e.Name == mine.name }) {
 		c.spans = append(c.spans, Epoch{mine.name, mine.first, uint64(c.safe)})
 	} else {
-		c.spans = append(c.spans, Epoch{mine.name, 1, 0})
+		c.spans = append(c.spans, Epoch{mine.name, 2, 0}) // holds no place at all, not even 0
 	}
 	c.start()
 	if got := c.log.Snapshot().Pods; !reflect.DeepEqual(got, c.pods) {
