@@ -3,15 +3,17 @@
 package e2e
 
 import (
-	"encoding/json"
+	"encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"github.com/hybrid-pleg/hybrid-pleg/internal/testruntime"
+	"golang.org/x/sys/unix"
 )
 
 // checkpoints tells when a containerd shows a container as running, and as exited.
@@ -21,106 +23,103 @@ import (
 // (internal/cri/store/container/status.go, UpdateSync, in containerd 2.4). So the moment
 // of the rename is that of the change, to the few hundredths of a millisecond that this
 // process takes to wake up.
+//
+// It takes the renames and nothing else from the kernel, and does no more than note the
+// time: work done here, at that moment, would delay what is measured.
 type checkpoints struct {
-	dir     string
-	watcher *fsnotify.Watcher
-	done    chan struct{}
+	dir  string
+	file *os.File // the inotify instance
+	done chan struct{}
 
-	mu   sync.Mutex
-	seen map[string]turns // by the container's directory
-	more chan struct{}    // closed and renewed with each change
+	mu    sync.Mutex
+	names map[int32]string       // container IDs by watch
+	at    map[string][]time.Time // the renames of each
+	more  chan struct{}          // closed and renewed with each
 }
-
-// turns are when a container began to be shown as running and as exited.
-type turns struct{ start, exit time.Time }
 
 func watchCheckpoints(b *testing.B, rt *testruntime.Runtime) *checkpoints {
 	b.Helper()
-	w, err := fsnotify.NewWatcher()
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		b.Fatal(err)
 	}
 	c := &checkpoints{
-		dir:     filepath.Join(rt.Dir(), "root", "io.containerd.grpc.v1.cri", "containers"),
-		watcher: w, done: make(chan struct{}),
-		seen: make(map[string]turns), more: make(chan struct{}),
+		dir:   filepath.Join(rt.Dir(), "root", "io.containerd.grpc.v1.cri", "containers"),
+		file:  os.NewFile(uintptr(fd), "inotify"),
+		done:  make(chan struct{}),
+		names: make(map[int32]string), at: make(map[string][]time.Time), more: make(chan struct{}),
 	}
 	go c.follow()
 	b.Cleanup(func() {
-		_ = w.Close()
+		c.file.Close()
 		<-c.done
 	})
 	return c
 }
 
-// of watches for the changes of a container, which must have been created and not yet
-// started.
+// of watches a container, which must have been created and not yet started.
 func (c *checkpoints) of(b *testing.B, id string) {
 	b.Helper()
-	if err := c.watcher.Add(filepath.Join(c.dir, id)); err != nil {
-		b.Fatalf("watch containerd's checkpoints: %v", err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	raw, err := c.file.SyscallConn()
+	if err != nil {
+		b.Fatal(err)
 	}
+	var watch int
+	if cerr := raw.Control(func(fd uintptr) {
+		watch, err = unix.InotifyAddWatch(int(fd), filepath.Join(c.dir, id), unix.IN_MOVED_TO)
+	}); cerr != nil || err != nil {
+		b.Fatalf("watch containerd's checkpoints of %s: %v, %v", id, cerr, err)
+	}
+	c.names[int32(watch)] = id
 }
 
 func (c *checkpoints) follow() {
 	defer close(c.done)
+	buffer := make([]byte, 64<<10)
 	for {
-		select {
-		case e, ok := <-c.watcher.Events:
-			if !ok {
-				return
-			}
-			if now := time.Now(); e.Has(fsnotify.Create) && filepath.Base(e.Name) == "status" {
-				c.note(e.Name, now)
-			}
-		case _, ok := <-c.watcher.Errors:
-			if !ok {
-				return
+		n, err := c.file.Read(buffer)
+		if err != nil {
+			return
+		}
+		now := time.Now()
+		c.mu.Lock()
+		// struct inotify_event: watch, mask, cookie, length of the name, name.
+		for b := buffer[:n]; len(b) >= unix.SizeofInotifyEvent; {
+			watch := int32(binary.NativeEndian.Uint32(b))
+			length := int(binary.NativeEndian.Uint32(b[12:]))
+			name := strings.TrimRight(string(b[unix.SizeofInotifyEvent:][:length]), "\x00")
+			b = b[unix.SizeofInotifyEvent+length:]
+			if id := c.names[watch]; id != "" && name == "status" {
+				c.at[id] = append(c.at[id], now)
 			}
 		}
+		close(c.more)
+		c.more = make(chan struct{})
+		c.mu.Unlock()
 	}
 }
 
-// note takes in that a status was renamed to its place.
-func (c *checkpoints) note(file string, now time.Time) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return // removed since
-	}
-	var status struct{ StartedAt, FinishedAt int64 }
-	if json.Unmarshal(data, &status) != nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	dir := filepath.Dir(file)
-	t := c.seen[dir]
-	if status.StartedAt > 0 && t.start.IsZero() {
-		t.start = now
-	}
-	if status.FinishedAt > 0 && t.exit.IsZero() {
-		t.exit = now
-	}
-	c.seen[dir] = t
-	close(c.more)
-	c.more = make(chan struct{})
-}
-
-// await waits until a container has been shown as exited.
+// await waits until a container has been shown as exited. It must have started and ended
+// by then, once.
 func (c *checkpoints) await(b *testing.B, id string) (start, exit time.Time) {
 	b.Helper()
 	timeout := time.After(patience)
 	for {
 		c.mu.Lock()
-		t, more := c.seen[filepath.Join(c.dir, id)], c.more
+		at, more := slices.Clone(c.at[id]), c.more
 		c.mu.Unlock()
-		if !t.start.IsZero() && !t.exit.IsZero() {
-			return t.start, t.exit
+		switch {
+		case len(at) == 2:
+			return at[0], at[1]
+		case len(at) > 2:
+			b.Fatalf("containerd wrote %d checkpoints of %s, where one for its start and one for its end were expected", len(at), id)
 		}
 		select {
 		case <-more:
 		case <-timeout:
-			b.Fatalf("containerd wrote no checkpoints for the start and end of %s", id)
+			b.Fatalf("containerd wrote %d checkpoints of %s, where one for its start and one for its end were expected", len(at), id)
 		}
 	}
 }
