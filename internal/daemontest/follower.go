@@ -110,16 +110,10 @@ func (f *Follower) event(e *event.Event) {
 	fail := func(format string, args ...any) {
 		f.bad = errors.Join(f.bad, fmt.Errorf(e.ID+": "+format, args...))
 	}
-	var id string
-	switch {
-	case e.Container != nil:
-		id = e.Container.ID
-	case e.Sandbox != nil:
-		id = e.Sandbox.ID
-	}
 	if e.Type == event.PodSync {
 		return
 	}
+	id := e.ItemID()
 	if slices.Contains(f.told[id], e.Type) {
 		fail("told twice")
 	}

@@ -38,7 +38,7 @@ func Keys(events []event.Event) []string {
 func OfItem(events []event.Event, id string) []event.Type {
 	var types []event.Type
 	for i := range events {
-		if itemOf(&events[i]) == id {
+		if events[i].ItemID() == id {
 			types = append(types, events[i].Type)
 		}
 	}

@@ -100,7 +100,7 @@ func (c *checker) check(e *event.Event) {
 	}
 	c.ids[e.ID] = e.Sequence
 
-	item := itemOf(e)
+	item := e.ItemID()
 	step, sandbox := stepOf(e.Type)
 	if step == stepNone {
 		c.checkSync(e, item)
@@ -135,17 +135,4 @@ func (c *checker) checkSync(e *event.Event, item string) {
 	}
 	c.require(e, strings.HasPrefix(e.ID, item+"/"+string(e.Type)+"/"), "its ID should begin with %q", item+"/"+string(e.Type)+"/")
 	c.require(e, c.lives[item][stepRemoved] == 0, "event %d told the removal", c.lives[item][stepRemoved])
-}
-
-// itemOf is the ID of the container or sandbox that an event is about; empty for a
-// PodSync of a whole pod.
-func itemOf(e *event.Event) string {
-	switch {
-	case e.Container != nil:
-		return e.Container.ID
-	case e.Sandbox != nil && e.Type != event.PodSync:
-		return e.Sandbox.ID
-	default:
-		return ""
-	}
 }

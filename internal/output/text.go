@@ -2,6 +2,7 @@ package output
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"strconv"
 	"strings"
@@ -166,16 +167,13 @@ func subject(e *event.Event) (who, id string) {
 	if e.Pod.Namespace != "" {
 		who = clean(e.Pod.Namespace, nameWidth) + "/" + who
 	}
-	switch {
-	case e.Container != nil:
+	if e.Container != nil {
 		who += "/" + clean(e.Container.Name, nameWidth)
 		if e.Container.Attempt > 0 {
 			who += "#" + strconv.FormatUint(uint64(e.Container.Attempt), 10)
 		}
-		id = e.Container.ID
-	case e.Sandbox != nil && e.Type != event.PodSync: // that is about the pod
-		id = e.Sandbox.ID
 	}
+	id = cmp.Or(e.ItemID(), id)
 	// Without a mark where it is cut, so that it can be copied into crictl.
 	return who, display.Truncate(clean(id, nameWidth), idWidth, "")
 }

@@ -156,12 +156,12 @@ func (c *caller) complete(told []*event.Event) error {
 	early := map[string]bool{}
 	for _, e := range told {
 		if e.Sequence <= c.began {
-			early[itemID(e)] = true
+			early[e.ItemID()] = true
 		}
 	}
 	for _, e := range told {
 		switch {
-		case early[itemID(e)], c.before[e.ID], c.done[e.ID]:
+		case early[e.ItemID()], c.before[e.ID], c.done[e.ID]:
 		case e.Type == event.PodSync && c.done[e.Container.ID+"/"+string(event.ContainerRemoved)]:
 			// A daemon that was killed since had told the removal.
 		default:

@@ -115,7 +115,7 @@ func (l *ledger) closeGap(g *gap) []Update {
 func (g *gap) leaveOutStrangers(known map[string]bool) {
 	strangers := make(map[string]bool)
 	g.events = slices.DeleteFunc(g.events, func(e *event.Event) bool {
-		id := itemID(e)
+		id := e.ItemID()
 		stranger, seen := strangers[id]
 		if !seen {
 			stranger = id != "" && !known[id] && !begins(e)
@@ -150,7 +150,7 @@ func (l *ledger) compare(old, now []event.PodStatus, at merge.Token) []*event.Ev
 func (g *gap) start(known []event.PodStatus) []event.PodStatus {
 	first := make(map[string]*event.Event)
 	for _, e := range g.events {
-		if id := itemID(e); first[id] == nil {
+		if id := e.ItemID(); first[id] == nil {
 			first[id] = e
 		}
 	}
@@ -160,25 +160,12 @@ func (g *gap) start(known []event.PodStatus) []event.PodStatus {
 	pods = append(pods, pick(known, func(id string) bool { return first[id] != nil && stateBefore(first[id]) == "" })...)
 	have := ids(known)
 	for _, e := range g.events {
-		id := itemID(e)
+		id := e.ItemID()
 		if state := stateBefore(e); state != "" && first[id] == e {
 			pods = append(pods, alone(e, state, have[id]))
 		}
 	}
 	return pods
-}
-
-// itemID is the ID of the container or sandbox that an event is about; empty for one
-// about a whole pod.
-func itemID(e *event.Event) string {
-	switch {
-	case e.Container != nil:
-		return e.Container.ID
-	case e.Sandbox != nil && e.Type != event.PodSync:
-		return e.Sandbox.ID
-	default:
-		return ""
-	}
 }
 
 // begins reports whether an event may be the first of its item's.
@@ -197,7 +184,7 @@ func begins(e *event.Event) bool {
 // it need not have been there.
 func stateBefore(e *event.Event) event.State {
 	switch {
-	case itemID(e) == "":
+	case e.ItemID() == "":
 		return ""
 	case e.Type == event.ContainerDied, e.Type == event.SandboxDied:
 		return event.StateRunning

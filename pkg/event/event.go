@@ -199,3 +199,16 @@ type Event struct {
 	// the first one that held it already had it exited.
 	Inferred bool `json:"inferred"`
 }
+
+// ItemID is the ID of the container or sandbox that the event is about; empty for a
+// PodSync of a whole pod.
+func (e *Event) ItemID() string {
+	switch {
+	case e.Container != nil:
+		return e.Container.ID
+	case e.Sandbox != nil && e.Type != PodSync:
+		return e.Sandbox.ID
+	default:
+		return ""
+	}
+}
