@@ -70,9 +70,13 @@ type lag struct {
 	// first is the delay of the first look, far the same while backed, gap that from
 	// a first look in vain to the second.
 	first, far, gap time.Duration
-	followed        float64
-	backed          bool
-	heard           int
+	// followed is the share of cases, as far as it was tried, in which a later signal
+	// came first. backed follows from it, and from what it was before: between its two
+	// bounds a lag stays as it is.
+	followed float64
+	backed   bool
+	// cases counts the signals, for the trials.
+	cases int
 }
 
 func newLag(key lagKey) *lag {
@@ -83,8 +87,8 @@ func newLag(key lagKey) *lag {
 // next is how long after a signal that has just come to look, and whether that is to
 // find out if looking by itself is any good.
 func (l *lag) next() (delay time.Duration, alone bool) {
-	l.heard++
-	if l.backed && l.heard%trialEvery != 0 {
+	l.cases++
+	if l.backed && l.cases%trialEvery != 0 {
 		return max(l.first, l.far), false
 	}
 	return l.first, true
